@@ -53,7 +53,7 @@ TEST_F(BatchedProgramTest, AnOperatorFitsAnyBatch) {
 
 class KnownValuesTest : public ::testing::Test {
  protected:
-  void AddFloats(const std::string& name, const Ints& dims, std::vector<float> numbers,
+  void AddFloats(const std::string& name, const Ints& dims, const std::vector<float>& numbers,
                  bool trained) {
     ::onnx::TensorProto proto;
     proto.set_data_type(::onnx::TensorProto::FLOAT);
