@@ -100,7 +100,7 @@ std::vector<ErrorCode> RankErrors() {
        "cannot write /none/job: No such file or directory [TD3010]; hint: create the directory, "
        "and give this process the right to write in it"},
   };
-  for (ErrorCode& code : ProcessErrors()) all.push_back(std::move(code));
+  for (ErrorCode& code : ProcessErrors()) all.push_back(code);
   return all;
 }
 
