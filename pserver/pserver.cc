@@ -3,7 +3,6 @@
 #include <grpcpp/impl/codegen/service_type.h>
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
 #include "common/base/check.h"
@@ -39,12 +38,6 @@ Status CheckExposure(const PserverOptions& options) {
       "callers without tls_ca or a secret [TD6001]; "
       "hint: set tls_ca or a secret, or insecure_allow_network in a trusted network",
       ToString(options.rpc.listen));
-}
-
-uint64_t NewIncarnation() {
-  std::random_device random;
-  const uint64_t number = (uint64_t{random()} << 32) | random();
-  return number == 0 ? 1 : number;
 }
 
 // Maximum number of requests of standbys that wait for a thread.
@@ -152,7 +145,7 @@ StatusOr<std::unique_ptr<Pserver>> Pserver::Start(PserverOptions options, Metric
   TD_RETURN_IF_ERROR(CheckOptions(options));
   auto pserver = std::unique_ptr<Pserver>(new Pserver(metrics));
   Impl* impl = pserver->impl_.get();
-  TD_ASSIGN_OR_RETURN(impl->parts, ServerParts::Open(options, NewIncarnation(), metrics));
+  TD_ASSIGN_OR_RETURN(impl->parts, ServerParts::Open(options, metrics));
   const Time begin = SteadyNow();
   const StatusOr<uint64_t> restored = impl->parts->Recover();
   if (!restored.ok()) return Annotate(restored.status(), "cannot restore " + options.data_dir);

@@ -55,8 +55,8 @@ Status MakeFolder(const std::string& folder, const std::string& what) {
 }  // namespace
 
 StatusOr<std::unique_ptr<ServerParts>> ServerParts::Open(const PserverOptions& options,
-                                                         uint64_t incarnation, Metrics& metrics) {
-  std::unique_ptr<ServerParts> parts(new ServerParts(options, incarnation, metrics));
+                                                         Metrics& metrics) {
+  std::unique_ptr<ServerParts> parts(new ServerParts(options, metrics));
   if (options.shm_rpc) parts->shm_memory_ = MakeShmRpcMemory();
   TD_RETURN_IF_ERROR(parts->OpenPlace());
   TD_RETURN_IF_ERROR(parts->OpenStores());
@@ -75,6 +75,9 @@ StatusOr<std::unique_ptr<ServerParts>> ServerParts::Open(const PserverOptions& o
   parts->MakeShard();
   return parts;
 }
+
+ServerParts::ServerParts(const PserverOptions& options, Metrics& metrics)
+    : options_(options), incarnation_(NewNumber()), metrics_(metrics) {}
 
 ServerParts::~ServerParts() { End(); }
 

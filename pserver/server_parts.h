@@ -29,7 +29,7 @@ class ServerParts {
   // Opens the stores and makes the shard, which is empty until Recover. `metrics` must outlive the
   // parts. INVALID_ARGUMENT: the options contradict each other, or the device is not available.
   static StatusOr<std::unique_ptr<ServerParts>> Open(const PserverOptions& options,
-                                                     uint64_t incarnation, Metrics& metrics);
+                                                     Metrics& metrics);
   ~ServerParts();  // calls End
 
   // Restores checkpoint and log (DurableShard::Recover). Returns the restored version.
@@ -55,8 +55,7 @@ class ServerParts {
   const std::optional<shm_rpc::ServerMemory>& shm_memory() const { return shm_memory_; }
 
  private:
-  ServerParts(const PserverOptions& options, uint64_t incarnation, Metrics& metrics)
-      : options_(options), incarnation_(incarnation), metrics_(metrics) {}
+  ServerParts(const PserverOptions& options, Metrics& metrics);
   Status OpenPlace();
   Status OpenStores();
   Status OpenColdStore();
@@ -66,11 +65,11 @@ class ServerParts {
   Status OnRestoreEnd(DurableShard::RestoreEnd end);
   void OnWritten(std::span<const LogEntry> entries);
   // Runs `work` on the writer thread and waits for its end. Runs `work` on the calling thread if
-  // there is no writer thread.
+  // the queue of the writer thread is full.
   void Aside(const std::function<void()>& work);
 
   const PserverOptions options_;
-  const uint64_t incarnation_;
+  const uint64_t incarnation_;  // a random number
   Metrics& metrics_;
   // Shared memory for clients on this host; nullopt: none.
   std::optional<shm_rpc::ServerMemory> shm_memory_;

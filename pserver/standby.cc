@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <future>
-#include <random>
 #include <utility>
 
 #include "common/base/check.h"
@@ -16,12 +15,6 @@ namespace {
 // The clock of the host, so that a later start has a higher number.
 uint64_t StandbyIncarnation() {
   return static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
-}
-
-uint64_t ServerIncarnation() {
-  std::random_device random;
-  const uint64_t number = (uint64_t{random()} << 32) | random();
-  return number == 0 ? 1 : number;
 }
 
 }  // namespace
@@ -115,8 +108,7 @@ StatusOr<std::unique_ptr<Standby>> Standby::Start(PserverOptions options,
     return InvalidArgument("a standby needs the name of its job [TD1007]; hint: set --job=NAME");
   }
   std::unique_ptr<Standby> made(new Standby(std::move(options), metrics));
-  TD_ASSIGN_OR_RETURN(made->parts_,
-                      ServerParts::Open(made->options_, ServerIncarnation(), metrics));
+  TD_ASSIGN_OR_RETURN(made->parts_, ServerParts::Open(made->options_, metrics));
   made->state_ = std::make_unique<State>(*made->parts_, made->options_.job);
   TD_RETURN_IF_ERROR(made->state_->Recover());
   LogFollower::Options follow;

@@ -119,7 +119,7 @@ Status LogFollower::FetchOnce() {
     progress_.heard = SteadyNow();
     progress_.primary_last = reply.last();
   }
-  if (reply.needs_checkpoint()) return FetchCheckpoint();
+  if (reply.needs_checkpoint() || !position.has_state) return FetchCheckpoint();
   const LogTerm term = {reply.history(), reply.term(), reply.start()};
   if (term != position.term) TD_RETURN_IF_ERROR(state_.SetTerm(term));
   std::vector<LogEntry> entries;

@@ -103,8 +103,8 @@ StatusOr<LogSource::Follower*> LogSource::FollowerOf(int standby, uint64_t incar
   Follower& follower = followers_[standby];
   if (incarnation < follower.incarnation) {
     return FailedPrecondition(
-        "another process is standby %d, and it was started later [TD4028]; hint: give each standby "
-        "a number of its own",
+        "another process is standby %d, and it was started later [TD4028]; hint: number the "
+        "standbys from 1",
         standby);
   }
   if (incarnation > follower.incarnation) follower = {.incarnation = incarnation};
@@ -138,8 +138,7 @@ Status LogSource::CheckState(const LogFetch& request) const {
   if (request.after <= last) return OkStatus();
   return FailedPrecondition(
       "this primary has lost log entries: it has %d, and the standby has %d [TD4029]; hint: "
-      "promote "
-      "the standby",
+      "promote the standby",
       last, request.after);
 }
 

@@ -58,8 +58,9 @@ class LogSource {
  public:
   struct Options {
     int standbys = 1;  // number of standbys, at least 1
-    // Called with the number of the last entry that a majority of the servers (this server and its
-    // standbys) has stored, when the number has increased. Called without a lock.
+    // Called after each request with the number of the last entry that a majority of the servers
+    // (this server and its standbys) has stored. The number may be lower than before. Called
+    // without a lock.
     std::function<void(uint64_t)> on_replicated;
     // Writes a full checkpoint. Called if the newest checkpoint is a delta.
     std::function<Status()> save;

@@ -40,7 +40,8 @@ class CheckpointFiles {
   // checkpoint is a delta.
   virtual StatusOr<OpenedCheckpoint> OpenCheckpoint() = 0;
   // Returns the path of a new file of values in the store, which the caller writes and syncs before
-  // Install. The next call, or the next start, removes a file that was not installed.
+  // Install. A file that was not installed is removed by a checkpoint that follows another call, or
+  // after the next start.
   virtual std::string NewValuesFile() = 0;
   // Replaces the checkpoint by `record` with the file `path`, empties the log, and sets the term.
   // All of this is durable and atomic. `path`: the last result of NewValuesFile. DATA_LOSS: the

@@ -229,7 +229,7 @@ std::vector<ErrorCode> ReplicationErrors() {
   return {
       {4028, "a primary and a standby do not fit together",
        "a standby server copies the write-ahead log of its primary; both need the same number of "
-       "standbys, durability logged, and a number of its own for each standby",
+       "standbys and durability logged, and each standby needs a different number",
        "a primary without standbys or without durability logged; two standbys with one number",
        "start primary and standbys with durability logged and the same number of standbys, and "
        "number the standbys from 1",

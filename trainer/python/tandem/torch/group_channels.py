@@ -1,4 +1,4 @@
-"""Messages between two ranks of a process group. Each direction and tag has a channel of its own."""
+"""Messages between two ranks of a process group. Each direction and tag has a separate channel."""
 
 from __future__ import annotations
 
