@@ -1,7 +1,6 @@
 // tandem-pserver: a server that stores slices of a job's parameters and applies gradients to them.
 #include <fcntl.h>
 #include <gflags/gflags.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,9 +9,6 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
-#include <future>
-#include <mutex>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,19 +17,14 @@
 #include "common/base/nearest.h"
 #include "common/base/own_flags.h"
 #include "common/base/predecessor.h"
-#include "common/http/http_server.h"
-#include "common/launcher/launcher_words.h"
 #include "common/os/core_limit.h"
 #include "common/os/file_limit.h"
 #include "common/os/float_mode.h"
 #include "common/os/host_limits.h"
-#include "common/rpc/admissions.h"
 #include "common/rpc/credentials/token.h"
 #include "common/rpc/grpc_log.h"
-#include "common/threads/stop_request.h"
 #include "common/threads/time_slice.h"
-#include "pserver/pserver.h"
-#include "pserver/service/status.h"
+#include "pserver/server_process.h"
 
 DEFINE_string(listen, "127.0.0.1:0",
               "Address to listen on, HOST:PORT (port 0 takes a free one) or unix:/PATH");
@@ -65,6 +56,15 @@ DEFINE_string(wal_sync, "interval",
               "With durability logged or replayable: sync of the write-ahead log to disk, against "
               "loss of power: none, interval, always (before a push is acknowledged)");
 DEFINE_int32(wal_sync_interval_ms, 100, "Time between two syncs with wal_sync=interval");
+DEFINE_int32(standbys, 0,
+             "Number of standbys of this server: processes that keep a copy of its state, one of "
+             "which replaces it when it is lost. A push is acknowledged when a majority of the "
+             "server and its standbys has logged it. Needs durability=logged");
+DEFINE_int32(member, 0,
+             "With standbys: number of this process among the server and its standbys, from 0");
+DEFINE_int32(member_fd, -1,
+             "Inherited descriptor of a socket to tandemrun, which decides whether this process is "
+             "the primary or a standby; -1: it is the primary");
 DEFINE_string(tls_dir, "",
               "Directory with this server's tls.crt and tls.key, and with ca.crt of the callers' "
               "authority (tandem certs issue). Replaces the next three flags");
@@ -106,6 +106,7 @@ namespace {
 constexpr uint64_t kFilesMin = 32;
 // Maximum value of the flags that limit memory, in MB, as in proto/strategy.proto.
 constexpr uint64_t kTableMemoryMax = 1 << 30;
+constexpr int kStandbysMax = 16;
 constexpr uint64_t kMessageMemoryMin = 16;  // minimum of --message_memory_mb in MB
 
 constexpr char kUsage[] =
@@ -169,6 +170,19 @@ Status TakeListeners(const std::string& list, rpc::ServerOptions* options) {
     begin = comma + 1;
   }
   return OkStatus();
+}
+
+// Takes the socket of --member_fd. Marks it close-on-exec.
+StatusOr<Fd> TakeMemberSocket(int fd) {
+  if (fd < 0) return Fd();
+  int type = 0;
+  socklen_t length = sizeof(type);
+  if (fd <= STDERR_FILENO || getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &length) != 0 ||
+      type != SOCK_SEQPACKET) {
+    return InvalidArgument("--member_fd=%d is not a descriptor of a packet socket [TD1004]", fd);
+  }
+  (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+  return Fd(fd);
 }
 
 StatusOr<PserverOptions> OptionsFromFlags() {
@@ -241,132 +255,43 @@ std::string FromEnv(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-std::string LauncherFifo() { return FromEnv("TANDEM_LAUNCHER"); }
-
-std::string NameOf(const PserverOptions& options) {
-  return absl::StrFormat("pserver %d", options.index);
+Status SetMember(ServerProcessOptions* options) {
+  TD_ASSIGN_OR_RETURN(options->member_socket, TakeMemberSocket(FLAGS_member_fd));
+  PserverOptions& server = options->server;
+  if (FLAGS_standbys < 0 || FLAGS_standbys > kStandbysMax) {
+    return InvalidArgument("--standbys=%d: expected 0 to %d [TD1004]", FLAGS_standbys,
+                           kStandbysMax);
+  }
+  server.standbys = FLAGS_standbys;
+  server.member = FLAGS_member;
+  if (!options->member_socket.valid()) return OkStatus();
+  if (server.standbys == 0) {
+    return InvalidArgument("--member_fd has no effect without --standbys [TD1005]");
+  }
+  // A standby connects to this address before it serves there itself.
+  if (!server.rpc.listen.is_unix() && server.rpc.listen.port == 0) {
+    return InvalidArgument(
+        "--listen=%s: a server with standbys needs a port other than 0 [TD1004]; hint: choose one",
+        FLAGS_listen);
+  }
+  return OkStatus();
 }
 
-// Makes the server report unresponsive trainers to tandemrun, which kills these trainers. Has no
-// effect if tandemrun did not start this process.
-void TellLauncher(PserverOptions& options) {
-  const std::string fifo = LauncherFifo();
-  if (fifo.empty()) return;
-  options.replaces = FromEnv("TANDEM_REPLACES") == "1";
-  options.on_silent = [fifo, name = NameOf(options)](int trainer, Duration silent) {
-    TellWait(fifo, {name, absl::StrFormat("caller %d", trainer), silent, silent, silent});
-  };
+StatusOr<ServerProcessOptions> ProcessOptionsFromFlags() {
+  ServerProcessOptions options;
+  TD_ASSIGN_OR_RETURN(options.server, OptionsFromFlags());
+  TD_RETURN_IF_ERROR(SetMember(&options));
+  options.status_listen = FLAGS_status_listen;
+  options.health_listen = FLAGS_health_listen;
+  options.launcher_fifo = FromEnv("TANDEM_LAUNCHER");
+  // Without tandemrun, nothing replaces lost trainers.
+  options.server.replaces = !options.launcher_fifo.empty() && FromEnv("TANDEM_REPLACES") == "1";
+  return options;
 }
 
-int Fail(const Status& status, std::optional<ExitCode> code = std::nullopt) {
+int Fail(const Status& status) {
   std::fputs(ErrorText("tandem-pserver", status).c_str(), stderr);
-  return code ? *code : ExitCodeOf(status);
-}
-
-// The reason why the process must end: a request to stop (OK) or an error. Only the first call of
-// Ask has an effect; Wait blocks until this call.
-class EndRequest {
- public:
-  void Ask(const Status& why) {
-    std::call_once(once_, [&] { why_.set_value(why); });
-  }
-  Status Wait() { return why_.get_future().get(); }
-
- private:
-  std::once_flag once_;
-  std::promise<Status> why_;
-};
-
-// Prints a warning at each start if the configuration exposes the server to other machines.
-void WarnOfExposure(const PserverOptions& options, const http::HttpServer* page) {
-  if (!IsLoopback(options.rpc.listen)) {
-    const char* what = !options.rpc.tls.enabled()
-                           ? "without TLS; everyone with access to the network can read the data"
-                       : !options.rpc.tls.mutual() && options.secret.empty()
-                           ? "without tls_ca or a secret; every caller is accepted"
-                           : nullptr;
-    if (what != nullptr) {
-      std::fprintf(stderr, "tandem-pserver: warning: listening on a network address %s\n", what);
-    }
-  }
-  if (page != nullptr && !IsLoopback(page->endpoint())) {
-    std::fprintf(stderr,
-                 "tandem-pserver: warning: everyone with access to %s can read the status page\n",
-                 ToString(page->endpoint()).c_str());
-  }
-}
-
-void PrintTables(const ShardInfo& info) {
-  for (const TableInfo& t : info.tables) {
-    std::printf(
-        "table %s: %zu rows, %zu of them outside memory; %llu rows were read back into memory in "
-        "%.1f s\n",
-        t.variable.c_str(), t.rows, t.cold_rows, static_cast<unsigned long long>(t.fetched),
-        t.read_seconds);
-  }
-  std::fflush(stdout);
-}
-
-void PrintEnd(const ShardInfo& info, int index) {
-  std::printf("tandem-pserver %d ends at version %llu; repeated pushes: %llu\n", index,
-              static_cast<unsigned long long>(info.version),
-              static_cast<unsigned long long>(info.repeated_pushes));
-  std::fflush(stdout);
-}
-
-int Serve(PserverOptions options) {
-  BlockStopSignals();
-  signal(SIGPIPE, SIG_IGN);
-  EndRequest end;
-  const StopRequests requests([&end](int) { end.Ask(OkStatus()); }, EndBySignal);
-  options.on_failure = [&end](const Status& why) { end.Ask(why); };
-
-  Metrics metrics;
-  StatusOr<std::unique_ptr<Pserver>> pserver = Pserver::Start(options, metrics);
-  if (!pserver.ok()) return Fail(pserver.status());
-  const auto document = [&] {
-    return StatusOf((*pserver)->Info(), options.index, (*pserver)->StorageStatus());
-  };
-  auto page =
-      http::ServeStatus(FLAGS_status_listen, FLAGS_insecure_allow_network, document, metrics);
-  if (!page.ok()) return Fail(Annotate(page.status(), "--status_listen"));
-  const auto health =
-      http::ServeHealth(FLAGS_health_listen, FLAGS_insecure_allow_network, document);
-  if (!health.ok()) return Fail(Annotate(health.status(), "--health_listen"));
-  WarnOfExposure(options, page->get());
-  if (*page != nullptr) {
-    std::printf("tandem-pserver %d status page http://%s/\n", options.index,
-                ToString((*page)->endpoint()).c_str());
-  }
-  if (*health != nullptr) {
-    std::printf("tandem-pserver %d probes at http://%s/healthz\n", options.index,
-                ToString((*health)->endpoint()).c_str());
-  }
-  std::printf(
-      "tandem-pserver %d accepts at most %zu connections, half of its limit of open files\n",
-      options.index, rpc::LimitsForThisProcess().connections_max);
-  std::printf("tandem-pserver %d listening on %s\n", options.index,
-              ToString((*pserver)->endpoint()).c_str());
-  if (options.place != "cpu") {
-    std::printf("tandem-pserver %d stores slices on %s\n", options.index, options.place.c_str());
-  }
-  if ((*pserver)->restored_version() != 0) {
-    std::printf("tandem-pserver %d restored version %llu\n", options.index,
-                static_cast<unsigned long long>((*pserver)->restored_version()));
-  }
-  std::fflush(stdout);
-  if (const std::string fifo = LauncherFifo(); !fifo.empty()) TellHere(fifo, NameOf(options));
-
-  if (const Status failed = end.Wait(); !failed.ok()) {
-    (*pserver)->GiveUp(SteadyNow() + std::chrono::seconds(1));
-    return Fail(failed, kExitStorage);
-  }
-  if (options.table_memory_bytes != 0) PrintTables((*pserver)->Info());
-  const Status drained = (*pserver)->Drain(SteadyNow() + std::chrono::seconds(5));
-  PrintEnd((*pserver)->Info(), options.index);
-  page->reset();
-  pserver->reset();
-  return drained.ok() ? kExitOk : Fail(Annotate(drained, "last checkpoint"));
+  return ExitCodeOf(status);
 }
 
 int Main(int argc, char** argv) {
@@ -400,10 +325,8 @@ int Main(int argc, char** argv) {
                           "%d [TD2114]; hint: raise the limit with ulimit -n %d",
                           kFilesMin, most, kFilesMin));
   }
-  StatusOr<PserverOptions> options = OptionsFromFlags();
-  if (!options.ok()) return Fail(options.status());
-  TellLauncher(*options);
-  return Serve(*options);
+  StatusOr<ServerProcessOptions> options = ProcessOptionsFromFlags();
+  return options.ok() ? RunServer(*std::move(options)) : Fail(options.status());
 }
 
 }  // namespace

@@ -133,6 +133,12 @@ Status CheckOptions(PserverOptions& options) {
     return InvalidArgument("the server would have %d threads, expected 1 to 1024 [TD1004]",
                            threads);
   }
+  if (options.member < 0 || options.member > options.standbys) {
+    return InvalidArgument(
+        "a server with %d standbys has no member %d [TD4028]; hint: number its members from 0 to "
+        "%d",
+        options.standbys, options.member, options.standbys);
+  }
   TD_RETURN_IF_ERROR(CheckExposure(options));
   if (!options.rpc.tls.mutual()) return OkStatus();
   TD_ASSIGN_OR_RETURN(const rpc::PeerIdentity self,
@@ -184,9 +190,9 @@ Status Pserver::Impl::Serve(PserverOptions options, Metrics& metrics) {
   options.rpc.admissions = std::make_shared<rpc::Admissions>(limits);
   sessions = std::make_unique<ServerSessions>(options.secret, options.job);
   services = MakePserverServices(
-      {options.index, parts->incarnation(), sessions.get(), options.rpc.tls.mutual(), audit.get(),
-       [this] { return Invite(); }, limits.callers_prove ? options.rpc.admissions : nullptr,
-       parts->source()},
+      {options.index, options.member, parts->incarnation(), sessions.get(),
+       options.rpc.tls.mutual(), audit.get(), [this] { return Invite(); },
+       limits.callers_prove ? options.rpc.admissions : nullptr, parts->source()},
       parts->durable(), *calls, call_metrics, pools->Threads(), *deadlines);
   TD_ASSIGN_OR_RETURN(server, rpc::RpcServer::Start(options.rpc, services.All()));
   server->SetServing(true);
@@ -213,6 +219,11 @@ std::vector<StandbyInfo> Pserver::standbys() const {
 
 StatusOr<SavedCheckpoint> Pserver::SaveCheckpoint() {
   return impl_->parts->durable().Save(false, 0, CheckpointThrottle::kAnswer);
+}
+
+LogTerm Pserver::term() const {
+  const LogSource* const source = impl_->parts->source();
+  return source == nullptr ? LogTerm() : source->term();
 }
 
 void Pserver::GiveUp(Time deadline) {

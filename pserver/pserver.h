@@ -59,9 +59,11 @@ struct PserverOptions {
   // Number of standby servers; 0: none. With standbys (kLogged only), a push is acknowledged when a
   // majority of this server and its standbys has logged it (docs/internals/replication.md).
   int standbys = 0;
+  // Number of this process among the server's primary and standbys, from 0 to `standbys`.
+  int member = 0;
   // Limit of the memory for the rows of all tables in bytes (row_tiers.h); 0: unlimited. Rows
-  // beyond the limit are in the directory <cold_dir>/cold-rows-<index>, which the server empties at
-  // its start.
+  // beyond the limit are in the directory <cold_dir>/cold-rows-<index> (and "-<member>" for members
+  // other than 0), which the server empties at its start.
   uint64_t table_memory_bytes = 0;
   std::string cold_dir = "database";
   // `on_silent` and `replaces`: see ShardOptions.
@@ -113,6 +115,8 @@ class Pserver {
   uint64_t restored_version() const;
   // Returns the standbys that have made a request; empty without standbys.
   std::vector<StandbyInfo> standbys() const;
+  // Returns the term of this server; LogTerm(): it has no standbys.
+  LogTerm term() const;
 
   // Writes a checkpoint. FAILED_PRECONDITION: there is no data directory, or the initial values are
   // missing.

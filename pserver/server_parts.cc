@@ -40,7 +40,7 @@ void GiveWay() {
 }
 
 // Returns a random number that is not 0.
-uint64_t NewNumber() {
+uint64_t RandomNumber() {
   std::random_device random;
   const uint64_t number = (uint64_t{random()} << 32) | random();
   return number == 0 ? 1 : number;
@@ -65,7 +65,7 @@ StatusOr<std::unique_ptr<ServerParts>> ServerParts::Open(const PserverOptions& o
   TD_RETURN_IF_ERROR(parts->writer_->Post(&GiveWay));
   parts->saver_ = std::make_unique<ThreadPool>("saver", 1, 1);
   if (options.standbys != 0) {
-    LogSource::Options source{.standbys = options.standbys};
+    LogSource::Options source{.standbys = options.standbys, .member = options.member};
     ServerParts* const self = parts.get();
     source.on_replicated = [self](uint64_t number) { self->durable_->log()->Replicated(number); };
     source.save = [self] { return self->durable_->Save().status(); };
@@ -77,7 +77,7 @@ StatusOr<std::unique_ptr<ServerParts>> ServerParts::Open(const PserverOptions& o
 }
 
 ServerParts::ServerParts(const PserverOptions& options, Metrics& metrics)
-    : options_(options), incarnation_(NewNumber()), metrics_(metrics) {}
+    : options_(options), incarnation_(RandomNumber()), metrics_(metrics) {}
 
 ServerParts::~ServerParts() { End(); }
 
@@ -115,8 +115,9 @@ Status ServerParts::OpenStores() {
 Status ServerParts::OpenColdStore() {
   if (options_.table_memory_bytes == 0) return OkStatus();
   TD_RETURN_IF_ERROR(MakeFolder(options_.cold_dir, "cold rows"));
-  ColdStoreOptions made{absl::StrFormat("%s/cold-rows-%d", options_.cold_dir, options_.index),
-                        options_.table_memory_bytes};
+  std::string dir = absl::StrFormat("%s/cold-rows-%d", options_.cold_dir, options_.index);
+  if (options_.member != 0) absl::StrAppendFormat(&dir, "-%d", options_.member);
+  ColdStoreOptions made{dir, options_.table_memory_bytes};
   made.on_failure = options_.on_failure;
   TD_ASSIGN_OR_RETURN(cold_, RocksdbColdStore::Open(made));
   return OkStatus();
@@ -193,9 +194,11 @@ Status ServerParts::MakeEmptyShard() {
   return OkStatus();
 }
 
-Status ServerParts::BeginReplication(const LogTerm& term,
+Status ServerParts::BeginReplication(LogTerm term,
                                      std::optional<LogSource::Predecessor> predecessor) {
   TD_REQUIRE(source_ != nullptr && storage_ != nullptr);
+  TD_REQUIRE(term.history != 0 || !predecessor);
+  if (term.history == 0) term.history = RandomNumber();
   TD_RETURN_IF_ERROR(storage_->files()->SetTerm(term));
   // Before the first values, a server has acknowledged nothing that a standby needs.
   if (durable_->shard().Info().initialised) durable_->log()->AwaitStandbys();
@@ -206,7 +209,7 @@ Status ServerParts::BeginReplication(const LogTerm& term,
 Status ServerParts::ResumeReplication() {
   TD_REQUIRE(source_ != nullptr && storage_ != nullptr);
   TD_ASSIGN_OR_RETURN(LogTerm term, storage_->files()->Term());
-  if (term.history == 0) return BeginReplication({NewNumber(), 1, 0}, std::nullopt);
+  if (term.history == 0) return BeginReplication({0, 1, 0}, std::nullopt);
   const LogSource::Predecessor predecessor{term, durable_->log()->written(), /*restarted=*/true};
   ++term.start;
   return BeginReplication(term, predecessor);

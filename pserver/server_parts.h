@@ -38,9 +38,10 @@ class ServerParts {
   // uses the old shard.
   Status MakeEmptyShard();
   // Begins to send the log to standbys as the primary of a new term, which is stored first. From
-  // now on, acknowledgements wait for standbys. REQUIRES: Recover returned OK, and
-  // PserverOptions::standbys is not 0.
-  Status BeginReplication(const LogTerm& term, std::optional<LogSource::Predecessor> predecessor);
+  // now on, acknowledgements wait for standbys. A term without a history begins a new one.
+  // REQUIRES: Recover returned OK, PserverOptions::standbys is not 0, and a new history has no
+  // predecessor.
+  Status BeginReplication(LogTerm term, std::optional<LogSource::Predecessor> predecessor);
   // Does the same after a start as a primary. The term follows the stored term.
   Status ResumeReplication();
   // Closes the shard and fails the calls whose changes could not be written. No call waits after

@@ -97,8 +97,8 @@ Standby::Standby(PserverOptions options, Metrics& metrics)
 
 Standby::~Standby() { follower_.reset(); }
 
-StatusOr<std::unique_ptr<Standby>> Standby::Start(PserverOptions options,
-                                                  const StandbyOptions& standby, Metrics& metrics) {
+StatusOr<std::unique_ptr<Standby>> Standby::Start(PserverOptions options, const Endpoint& primary,
+                                                  Metrics& metrics) {
   if (options.standbys < 1) {
     return InvalidArgument(
         "a standby needs the number of standbys of its primary [TD4028]; hint: set --standbys");
@@ -113,9 +113,9 @@ StatusOr<std::unique_ptr<Standby>> Standby::Start(PserverOptions options,
   TD_RETURN_IF_ERROR(made->state_->Recover());
   LogFollower::Options follow;
   follow.job = made->options_.job;
-  follow.standby = standby.number;
+  follow.member = made->options_.member;
   follow.incarnation = StandbyIncarnation();
-  follow.primary = standby.primary;
+  follow.primary = primary;
   follow.secret = made->options_.secret;
   follow.tls = made->options_.rpc.tls;
   follow.insecure_allow_network = made->options_.rpc.insecure_allow_network;
@@ -142,9 +142,25 @@ StatusOr<std::unique_ptr<Pserver>> Standby::Promote(uint64_t term) {
   }
   // Trainers have called the old primary until now.
   parts_->durable().shard().checkpoints().HearAllTrainers();
-  TD_RETURN_IF_ERROR(parts_->BeginReplication(
-      {position.term.history, term, 0}, LogSource::Predecessor{position.term, position.last}));
+  // The state of a server without standbys has no history.
+  std::optional<LogSource::Predecessor> predecessor;
+  if (position.term.history != 0) predecessor = {position.term, position.last};
+  TD_RETURN_IF_ERROR(parts_->BeginReplication({position.term.history, term, 0}, predecessor));
   LOG(INFO) << "promoted to the primary of term " << term << " at log entry " << position.last;
+  return Pserver::Serve(options_, std::move(parts_), metrics_);
+}
+
+StatusOr<std::unique_ptr<Pserver>> Standby::Begin() {
+  if (parts_ == nullptr) return FailedPrecondition("the standby was promoted before [TD4029]");
+  follower_->Stop();
+  if (state_->position().has_state) {
+    return FailedPrecondition(
+        "this standby has a state of term %d and cannot begin a new history [TD4029]; hint: "
+        "promote it",
+        state_->position().term.number);
+  }
+  TD_RETURN_IF_ERROR(parts_->ResumeReplication());
+  LOG(INFO) << "began as the first primary of the server";
   return Pserver::Serve(options_, std::move(parts_), metrics_);
 }
 

@@ -12,19 +12,15 @@
 
 namespace tandem::pserver {
 
-struct StandbyOptions {
-  Endpoint primary;
-  int number = 1;  // number of this standby among those of the primary, from 1
-};
-
-// One running standby. Thread-safe, except for Promote. It listens nowhere before its promotion.
+// One running standby. Thread-safe, except for Promote and Begin. It listens nowhere before its
+// promotion.
 class Standby {
  public:
-  // Restores the state in `options.data_dir` if there is one, then follows the primary. `options`:
-  // the options for the time after a promotion; `durability` must be kLogged and `standbys` at
-  // least 1. `metrics` must outlive the standby.
-  static StatusOr<std::unique_ptr<Standby>> Start(PserverOptions options,
-                                                  const StandbyOptions& standby, Metrics& metrics);
+  // Restores the state in `options.data_dir` if there is one, then follows the server at `primary`,
+  // which need not be reachable yet. `options`: the options for the time after a promotion;
+  // `durability` must be kLogged and `standbys` at least 1. `metrics` must outlive the standby.
+  static StatusOr<std::unique_ptr<Standby>> Start(PserverOptions options, const Endpoint& primary,
+                                                  Metrics& metrics);
   ~Standby();  // stops the standby immediately
 
   LogFollower::Progress progress() const;
@@ -36,6 +32,10 @@ class Standby {
   // FAILED_PRECONDITION: `term` is not higher than the term of the state, or the standby has no
   // state. The standby then follows no more.
   StatusOr<std::unique_ptr<Pserver>> Promote(uint64_t term);
+  // Stops following, and serves as the first primary of a new history. The caller must know that no
+  // member of the server has a state. FAILED_PRECONDITION: this standby has a state. The standby
+  // then follows no more.
+  StatusOr<std::unique_ptr<Pserver>> Begin();
 
  private:
   class State;

@@ -4,10 +4,13 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "common/base/require.h"
 #include "common/os/own_files.h"
 #include "common/os/ports.h"
@@ -59,13 +62,52 @@ Status MakeCertificates(const LaunchPlan& plan, HeldSecrets& secrets) {
   return OkStatus();
 }
 
+struct MemberName {
+  int rank = 0, member = 0;
+};
+
+// Parses the name of a member, such as "0.member-1" (launch_plan.cc).
+std::optional<MemberName> ParseMember(const std::string& text) {
+  MemberName name;
+  const std::vector<std::string> parts = absl::StrSplit(text, ".member-");
+  if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &name.rank) ||
+      !absl::SimpleAtoi(parts[1], &name.member)) {
+    return std::nullopt;
+  }
+  return name;
+}
+
+// FAILED_PRECONDITION: the directory of the pservers has the state of a standby that this job would
+// not use. That standby may have been the last primary, with pushes that the others lack.
+Status CheckMemberDirs(const LaunchPlan& plan) {
+  constexpr std::string_view kPrefix = "pserver-";
+  if (plan.pserver_data_dir.empty()) return OkStatus();
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(plan.pserver_data_dir, error)) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with(kPrefix)) continue;
+    const std::optional<MemberName> member = ParseMember(name.substr(kPrefix.size()));
+    if (!member || member->rank >= plan.servers || member->member <= plan.standbys) continue;
+    return FailedPrecondition(
+        "%s is the state of a standby, and this job has %d standbys for each pserver [TD4031]; "
+        "hint: use --standbys=%d or more as before, or remove this directory if it has no newer "
+        "state than the others",
+        entry.path().string(), plan.standbys, member->member);
+  }
+  return OkStatus();
+}
+
 // Returns whether the file is a log of an earlier job: this job has no process with the file's kind
 // and rank on any host.
 bool IsStaleLog(const LaunchPlan& plan, const std::string& name) {
   const size_t dot = name.find('.');
   int rank = 0;
-  if (dot == std::string::npos || !absl::SimpleAtoi(name.substr(dot + 1), &rank)) return false;
+  if (dot == std::string::npos) return false;
   const std::string kind = name.substr(0, dot);
+  if (const auto member = ParseMember(name.substr(dot + 1)); kind == kServerLog && member) {
+    return member->rank >= plan.servers || member->member > plan.standbys;
+  }
+  if (!absl::SimpleAtoi(name.substr(dot + 1), &rank)) return false;
   const int first_heter = plan.workers - plan.heter_workers;
   if (kind == kServerLog) return rank >= plan.servers;
   if (kind == kTrainerLog) return rank >= first_heter;
@@ -99,6 +141,7 @@ StatusOr<HeldSecrets> PrepareFiles(const LaunchPlan& plan) {
   TD_REQUIRE(!plan.secret_file.empty());
   TD_RETURN_IF_ERROR(CheckDirFree(plan.log_dir));
   TD_RETURN_IF_ERROR(CheckStatusPorts(plan));
+  TD_RETURN_IF_ERROR(CheckMemberDirs(plan));
   TD_RETURN_IF_ERROR(MakeOwnDir(plan.log_dir, OwnRule::kUser).status());
   std::error_code error;
   std::filesystem::remove(plan.log_dir + "/error.json", error);

@@ -7,6 +7,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/os/fd.h"
 #include "deploy/launch/launch_plan.h"
 #include "deploy/launch/process/log_file.h"
 #include "deploy/launch/process/output.h"
@@ -47,6 +48,9 @@ struct JobProcess {
   WaitVerdict Judge(const ProcessWait& wait, Time now);
 
   const ProcessPlan* plan = nullptr;
+  // Socket to a member of a pserver (member_messages.h). Not valid: no member.
+  Fd member_socket;
+  bool standby = false;  // true: a member of a pserver that is not its primary
   std::optional<Process> process;
   Time started = SteadyNow();
   std::optional<LogFile> log;

@@ -14,7 +14,8 @@ JobProcesses::JobProcesses(int callers_per_worker) : callers_per_worker_(callers
 void JobProcesses::Add(std::unique_ptr<JobProcess> process) {
   TD_REQUIRE(process->process.has_value());
   TD_REQUIRE(std::none_of(all_.begin(), all_.end(), [&](const auto& p) {
-    return p->is(process->plan->role) && p->plan->rank == process->plan->rank && p->running();
+    return p->is(process->plan->role) && p->plan->rank == process->plan->rank &&
+           p->plan->member == process->plan->member && p->running();
   }));
   all_.push_back(std::move(process));
 }
@@ -43,7 +44,7 @@ JobProcess* JobProcesses::Find(const NamedProcess& name) const {
   int rank = name.number;
   if (name.kind == "caller") rank /= callers_per_worker_;
   for (const auto& p : all_) {
-    if (p->is(role) && p->plan->rank == rank && p->running()) return p.get();
+    if (p->is(role) && p->plan->rank == rank && p->running() && !p->standby) return p.get();
   }
   return nullptr;
 }

@@ -15,14 +15,14 @@
 namespace tandem::deploy {
 
 // Owns the processes; the destructor kills processes that are still running. At most one process of
-// each role and rank runs at the same time. Not thread-safe.
+// each role, rank and member runs at the same time. Not thread-safe.
 class JobProcesses {
  public:
   // `callers_per_worker` is the number of replicas of a trainer. Each replica is a caller of
   // pservers.
   explicit JobProcesses(int callers_per_worker);
 
-  // Adds a process that was started. REQUIRES: no process of its role and rank is running.
+  // Adds a process that was started. REQUIRES: no process of its role, rank and member is running.
   void Add(std::unique_ptr<JobProcess> process);
   void Remove(const JobProcess& process);
   void Clear() { all_.clear(); }
@@ -32,7 +32,8 @@ class JobProcesses {
   bool AnyRunning(Role role) const;
   // Returns whether at least one of the processes has ended with exit code 0.
   bool AnyDone() const;
-  // Returns the running process that a report names; null: no running process has this name.
+  // Returns the running process that a report names: of a pserver with standbys, its primary. null:
+  // no running process has this name.
   JobProcess* Find(const NamedProcess& name) const;
   // Returns the name of the process for the user, such as "heter worker 3".
   std::string NameOf(const NamedProcess& name) const;

@@ -18,6 +18,8 @@ namespace {
 
 // Maximum number of processes on one machine, far above any useful number.
 constexpr int kProcessesMax = 1024;
+constexpr int kStandbysMax = 16;      // maximum number of standbys of a pserver
+constexpr int kStandbyRestarts = 10;  // default of --max_restarts with --standbys
 
 // Returns the name of a flag as the user wrote it.
 std::string Spelled(const ParsedArgs& args, const std::string& name) {
@@ -41,7 +43,7 @@ StatusOr<std::optional<LaunchMode>> ModeFlag(const ParsedArgs& args) {
 StatusOr<LaunchMode> ChooseMode(const ParsedArgs& args, LaunchMode of_file) {
   std::string about_servers, about_ranks;
   for (const char* name : {"servers", "workers", "heter_workers", "heter_place", "pserver_data_dir",
-                           "durability", "pserver_place"}) {
+                           "durability", "pserver_place", "standbys"}) {
     if (args.Has(name)) about_servers = Spelled(args, name);
   }
   for (const char* name : {"nproc", "ips"}) {
@@ -200,6 +202,46 @@ Status FillDurability(const ParsedArgs& args, LaunchOptions& options) {
   return OkStatus();
 }
 
+Status FillStandbys(const ParsedArgs& args, LaunchOptions& options) {
+  if (!args.Has("standbys")) return OkStatus();
+  const std::string flag = Spelled(args, "standbys");
+  TD_ASSIGN_OR_RETURN(options.pservers.standbys, args.GetInt("standbys", 0, 0, kStandbysMax));
+  if (options.pservers.standbys == 0) return OkStatus();
+  if (options.pservers.data_dir.empty()) {
+    return InvalidArgument(
+        "%s needs a directory for the logs of the servers [TD4012]; hint: set "
+        "--pserver_data_dir=DIR",
+        flag);
+  }
+  options.pservers.durability = args.Get("durability", "logged");
+  if (options.pservers.durability != "logged") {
+    return InvalidArgument(
+        "%s contradicts --durability=%s, because standbys receive the write-ahead log with all "
+        "pushes [TD1005]; hint: use --durability=logged",
+        flag, options.pservers.durability);
+  }
+  // A lost server continues only with a new standby, so the job needs restarts.
+  if (!args.Has("max_restarts")) options.supervision.max_restarts = kStandbyRestarts;
+  if (options.supervision.max_restarts == 0) {
+    return InvalidArgument(
+        "%s contradicts %s, because a lost process is restarted as a standby "
+        "[TD1005]; hint: omit the second flag",
+        flag, Spelled(args, "max_restarts"));
+  }
+  return OkStatus();
+}
+
+// Rejects standbys of pservers on other hosts.
+Status CheckStandbys(const ParsedArgs& args, const LaunchOptions& options) {
+  if (options.pservers.standbys == 0) return OkStatus();
+  const auto local = [](const ProcessEndpoint& e) { return e.local; };
+  if (std::ranges::all_of(options.pservers.endpoints, local)) return OkStatus();
+  return Unimplemented(
+      "%s with pservers on several hosts is not implemented [TD1109]; hint: use pservers of one "
+      "host",
+      Spelled(args, "standbys"));
+}
+
 Status CheckHosts(const ParsedArgs& args, const LaunchOptions& options) {
   int local = 0, local_workers = 0;
   std::set<std::string> hosts;
@@ -262,7 +304,7 @@ Status CheckRest(const ParsedArgs& args) {
 
 // Rejects flags that require a job file instead of a script.
 Status CheckScript(const ParsedArgs& args) {
-  for (const char* name : {"max_restarts", "heter_workers", "status_port"}) {
+  for (const char* name : {"max_restarts", "heter_workers", "status_port", "standbys"}) {
     if (!args.Has(name)) continue;
     return Unimplemented("%s with a script is not implemented [TD1109]; hint: use a job file",
                          Spelled(args, name));
@@ -365,6 +407,10 @@ const std::vector<FlagSpec>& LaunchFlags() {
       {"durability", "", "LEVEL",
        "durability of acknowledged pushes when a pserver is lost: none, replayable (trainers keep "
        "pushes until a checkpoint contains them) or logged (default with --max_restarts)"},
+      {"standbys", "", "N",
+       "number of standbys of each pserver: processes with a copy of its state, one of which "
+       "replaces it when it is lost with its directory (default 0; needs --pserver_data_dir; sets "
+       "--max_restarts=10)"},
       {"keep_pushes_mb", "", "N",
        "memory of each trainer for pushes with --durability=replayable (default 1024)"},
       {"grace_s", "", "SECONDS", "time between SIGTERM and SIGKILL (default 10)"},
@@ -414,6 +460,7 @@ StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args, const std::str
   options.security.secret_file = args.Get("secret_file");
   TD_RETURN_IF_ERROR(FillTls(args, options));
   TD_RETURN_IF_ERROR(FillDurability(args, options));
+  TD_RETURN_IF_ERROR(FillStandbys(args, options));
   options.pservers.place = args.Get("pserver_place");
   options.log_dir = args.Get("log_dir", "./log-" + job.name);
   options.pservers.program = args.Get("pserver_bin", program_dir + "/tandem-pserver");
@@ -441,6 +488,7 @@ StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args, const std::str
       break;
   }
   TD_RETURN_IF_ERROR(CheckHosts(args, options));
+  TD_RETURN_IF_ERROR(CheckStandbys(args, options));
   TD_RETURN_IF_ERROR(FillRendezvous(args, options));
   return options;
 }

@@ -24,6 +24,7 @@ struct PserverOptions {
   // With durability "replayable": MB of buffered pushes at which a trainer requests a checkpoint
   // and waits for the checkpoint. 0: the default of pservers.
   int keep_pushes_mb = 0;
+  int standbys = 0;   // number of standbys of each pserver; needs durability "logged"
   std::string place;  // place of dense slices, such as "cuda"; empty: the default of pservers
 };
 

@@ -83,30 +83,38 @@ void AddScript(const LaunchOptions& options, const LaunchPlan& plan, ProcessPlan
   if (!options.workers.python_path.empty()) p.env["PYTHONPATH"] = options.workers.python_path;
 }
 
+// Returns the plan of a pserver. `member`: see ProcessPlan::member.
 ProcessPlan Pserver(const LaunchOptions& options, const ServerSettings& settings,
-                    const LaunchPlan& plan, int index) {
+                    const LaunchPlan& plan, int index, int member) {
   TD_REQUIRE(index >= 0 && static_cast<size_t>(index) < options.pservers.endpoints.size());
   ProcessPlan p;
   p.role = Role::kPserver;
   p.rank = index;
+  p.member = member;
+  // Member 0 has the directory, the log and the audit log of a pserver without standbys.
+  const std::string number =
+      member <= 0 ? std::to_string(index) : absl::StrFormat("%d.member-%d", index, member);
   p.endpoint = options.pservers.endpoints[static_cast<size_t>(index)];
   p.argv = {options.pservers.program, "--listen=" + p.endpoint.Text(),
             "--index=" + std::to_string(index), "--job=" + plan.job_name,
             "--trainers=" + std::to_string(plan.trainers)};
   if (!options.pservers.data_dir.empty()) {
-    p.argv.push_back("--data_dir=" + options.pservers.data_dir + "/pserver-" +
-                     std::to_string(index));
+    p.argv.push_back("--data_dir=" + options.pservers.data_dir + "/pserver-" + number);
     if (options.pservers.durability != "none")
       p.argv.push_back("--durability=" + options.pservers.durability);
     if (options.pservers.keep_pushes_mb != 0) {
       p.argv.push_back("--keep_pushes_mb=" + std::to_string(options.pservers.keep_pushes_mb));
     }
   }
+  if (member >= 0) {
+    p.argv.push_back(absl::StrFormat("--standbys=%d", options.pservers.standbys));
+    p.argv.push_back(absl::StrFormat("--member=%d", member));
+  }
   if (!options.pservers.place.empty()) p.argv.push_back("--place=" + options.pservers.place);
   AddNetworkFlags(options, plan, p);
   p.argv.insert(p.argv.end(), settings.flags.begin(), settings.flags.end());
   if (options.security.audit) {
-    p.argv.push_back(absl::StrFormat("--audit_log=%s/audit.%d.jsonl", plan.log_dir, index));
+    p.argv.push_back(absl::StrFormat("--audit_log=%s/audit.%s.jsonl", plan.log_dir, number));
   }
   p.can_return = !options.pservers.data_dir.empty();
   p.forgets = options.pservers.durability == "none";
@@ -117,7 +125,7 @@ ProcessPlan Pserver(const LaunchOptions& options, const ServerSettings& settings
   const std::string address = p.endpoint.Text();
   p.env["POD_IP"] = address.substr(0, address.find(':'));
   p.env["PADDLE_PORT"] = address.substr(address.find(':') + 1);
-  p.log_file = LogPath(plan, kServerLog, index);
+  p.log_file = absl::StrFormat("%s/%s.%s", plan.log_dir, kServerLog, number);
   return p;
 }
 
@@ -251,6 +259,11 @@ void SetWaiting(const Environment& env, bool alone, LaunchPlan& plan) {
 
 }  // namespace
 
+std::string ProcessPlan::Name() const {
+  const std::string name = std::string(Kind()) + " " + std::to_string(rank);
+  return member < 0 ? name : absl::StrFormat("%s (member %d)", name, member);
+}
+
 const char* RoleName(Role role) { return role == Role::kPserver ? "pserver" : "trainer"; }
 
 Environment WithoutRanks(Environment env) {
@@ -321,6 +334,8 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   plan.insecure_allow_network = options.security.insecure_allow_network;
   plan.socket_dir = socket_dir;
   plan.servers = static_cast<int>(options.pservers.endpoints.size());
+  plan.standbys = options.pservers.standbys;
+  plan.pserver_data_dir = options.pservers.data_dir;
   plan.pservers = JoinEndpoints(options.pservers.endpoints);
   plan.workers = static_cast<int>(options.workers.endpoints.size());
   plan.heter_workers = options.workers.heter;
@@ -342,8 +357,9 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   TD_RETURN_IF_ERROR(ChooseTls(options, plan));
 
   for (int i = 0; i < plan.servers; ++i) {
-    if (options.pservers.endpoints[static_cast<size_t>(i)].local) {
-      plan.processes.push_back(Pserver(options, settings, plan, i));
+    if (!options.pservers.endpoints[static_cast<size_t>(i)].local) continue;
+    for (int m = 0; m <= plan.standbys; ++m) {
+      plan.processes.push_back(Pserver(options, settings, plan, i, plan.standbys == 0 ? -1 : m));
     }
   }
   int local_size = 0, local_rank = 0;
@@ -366,6 +382,7 @@ std::string LaunchPlan::Counts(const char* between) const {
     if (count > 0) kinds.push_back(Counted(static_cast<size_t>(count), kind));
   };
   add(servers, "pserver");
+  add(servers * standbys, "standby");
   add(workers - heter_workers, "trainer");
   add(heter_workers, "heter worker");
   return absl::StrJoin(kinds, between);

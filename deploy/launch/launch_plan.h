@@ -22,7 +22,10 @@ std::string Counted(size_t count, const char* thing);
 
 struct ProcessPlan {
   Role role = Role::kTrainer;
-  int rank = 0;        // index among the processes of its role in the whole job
+  int rank = 0;  // index among the processes of its role in the whole job
+  // Number among the members of a pserver, which are its primary and its standbys; -1: the pserver
+  // has no standbys.
+  int member = -1;
   bool heter = false;  // true: a trainer that is a heter worker
   ProcessEndpoint endpoint;
   std::vector<std::string> argv;
@@ -36,7 +39,8 @@ struct ProcessPlan {
   bool forgets = false;
 
   const char* Kind() const { return heter ? "heter worker" : RoleName(role); }
-  std::string Name() const { return std::string(Kind()) + " " + std::to_string(rank); }
+  // Returns the name for the user, such as "trainer 1" or "pserver 0 (member 1)".
+  std::string Name() const;
 };
 
 struct LaunchPlan {
@@ -50,10 +54,13 @@ struct LaunchPlan {
   bool make_tls = false;               // true: tls_dir does not exist yet and must be made
   std::vector<std::string> tls_hosts;  // host names in the pservers' certificate
   std::vector<ProcessPlan> processes;  // processes of this host: pservers, then trainers, by rank
-  int servers = 0, workers = 0;        // numbers of processes in the whole job
-  int heter_workers = 0;  // number of heter workers, which have the highest worker numbers
-  std::string pservers;   // addresses of all pservers, such as "a:1,b:2"
-  int trainers = 0;       // number of trainers for which the pservers wait
+  // Numbers of pservers (without standbys) and of trainers in the whole job.
+  int servers = 0, workers = 0;
+  int standbys = 0;              // number of standbys of each pserver
+  std::string pserver_data_dir;  // directory of the pservers' state; empty: none
+  int heter_workers = 0;         // number of heter workers, which have the highest worker numbers
+  std::string pservers;          // addresses of all pservers, such as "a:1,b:2"
+  int trainers = 0;              // number of trainers for which the pservers wait
   bool remote_workers = false;
   bool insecure_allow_network = false;  // true: network traffic without encryption is allowed
   // Path of the FIFO to which processes report their waits (rank_reports.h). Empty: no FIFO.

@@ -63,7 +63,8 @@ bool HoldsDeadSocketsAlone(const std::string& dir) {
 Status PserverSockets::Open(const LaunchPlan& plan) {
   TD_REQUIRE(sockets_.empty());
   for (const ProcessPlan& p : plan.processes) {
-    if (p.role != Role::kPserver || p.endpoint.is_unix()) continue;
+    // The members of a pserver have one address.
+    if (p.role != Role::kPserver || p.endpoint.is_unix() || p.member > 0) continue;
     StatusOr<rpc::Listening> listening = rpc::ListenOn({p.endpoint.host, p.endpoint.port});
     if (!listening.ok()) {
       return Unavailable(

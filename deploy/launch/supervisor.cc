@@ -45,6 +45,7 @@ Supervisor::Supervisor(const LaunchPlan& plan, Options options)
       started_(SteadyNow()),
       journal_(plan.log_dir, options_.name),
       processes_(CallersPerWorker(plan)),
+      groups_(plan, journal_, processes_),
       stop_(std::chrono::seconds(options_.grace_s)),
       world_(plan.world_file, plan.ranks_least),
       failure_(started_) {}
@@ -109,9 +110,12 @@ Status Supervisor::Start(const ProcessPlan& plan, bool again, bool member) {
     request.env["TANDEM_RESTARTED"] = "1";
   }
   TD_RETURN_IF_ERROR(OpenOutput(*process, request));
+  TD_ASSIGN_OR_RETURN(const Fd member_end, groups_.Open(*process, request));
   TD_RETURN_IF_ERROR(process->Start(request));
   journal_.Note("started", plan.Name(), process->process->pid(), "");
+  const JobProcess& started = *process;
   processes_.Add(std::move(process));
+  groups_.OnStarted(started);
   return OkStatus();
 }
 
@@ -146,6 +150,7 @@ void Supervisor::Loop() {
     }
     HandleReports();
     OnEnded(processes_.CollectEnded());
+    if (!stop_.stopping()) groups_.Step(SteadyNow());
     Advance();
     for (const auto& process : processes_.all()) journal_.NoteLoss(process->log->lost());
   }
@@ -157,7 +162,10 @@ void Supervisor::WaitForEvents() {
     timeout_ms = static_cast<int>(
         std::clamp<int64_t>(Millis(stop_.kill_at() - SteadyNow()) + 1, 0, kPollMsMax));
   }
-  processes_.Poll({{signals_.get(), POLLIN, 0}, {reports_.fd(), POLLIN, 0}}, timeout_ms);
+  std::vector<pollfd> fds = groups_.Sockets();
+  fds.push_back({signals_.get(), POLLIN, 0});
+  fds.push_back({reports_.fd(), POLLIN, 0});
+  processes_.Poll(std::move(fds), timeout_ms);
 }
 
 void Supervisor::OnSignal(int signal) {
@@ -218,6 +226,8 @@ void Supervisor::OnWait(const ProcessWait& wait) {
 void Supervisor::OnEnded(std::vector<JobProcess*> ended) {
   for (const JobProcess* process : ended) {
     journal_.Note("ended", process->plan->Name(), process->process->pid(), process->exit().Text());
+    // A job that stops needs no new primary.
+    if (!stop_.stopping()) groups_.OnEnded(*process);
   }
   if (!stop_.stopping()) {
     LoseRanks(ended);

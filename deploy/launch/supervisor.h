@@ -14,6 +14,7 @@
 #include "deploy/launch/process/process.h"
 #include "deploy/launch/pserver_sockets.h"
 #include "deploy/launch/rank_reports.h"
+#include "deploy/launch/server_groups.h"
 #include "deploy/launch/stop_sequence.h"
 #include "deploy/launch/world_membership.h"
 
@@ -96,6 +97,7 @@ class Supervisor {
   PserverSockets sockets_;
   JobJournal journal_;
   JobProcesses processes_;
+  ServerGroups groups_;
   StopSequence stop_;
   WorldMembership world_;
   FirstFailure failure_;

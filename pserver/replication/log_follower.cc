@@ -49,10 +49,10 @@ StatusOr<std::unique_ptr<LogFollower>> LogFollower::Start(Options options, Stand
 
 LogFollower::LogFollower(Options options, StandbyState& state,
                          std::unique_ptr<Connection> connection)
-    : options_(std::move(options)),
-      state_(state),
-      connection_(std::move(connection)),
-      thread_([this] { Loop(); }) {}
+    : options_(std::move(options)), state_(state), connection_(std::move(connection)) {
+  progress_.position = state_.position();
+  thread_ = std::thread([this] { Loop(); });
+}
 
 LogFollower::~LogFollower() { Stop(); }
 
@@ -102,7 +102,7 @@ Status LogFollower::FetchOnce() {
   const StandbyState::Position position = state_.position();
   FetchLogRequest request;
   request.set_job(options_.job);
-  request.set_standby(static_cast<uint32_t>(options_.standby));
+  request.set_member(static_cast<uint32_t>(options_.member));
   request.set_incarnation(options_.incarnation);
   request.set_history(position.term.history);
   request.set_term(position.term.number);
@@ -133,7 +133,7 @@ Status LogFollower::FetchOnce() {
 Status LogFollower::FetchCheckpoint() {
   FetchCheckpointRequest request;
   request.set_job(options_.job);
-  request.set_standby(static_cast<uint32_t>(options_.standby));
+  request.set_member(static_cast<uint32_t>(options_.member));
   request.set_incarnation(options_.incarnation);
   FetchCheckpointReply reply;
   const auto fetch = [&] {

@@ -45,7 +45,7 @@ class LogFollower {
  public:
   struct Options {
     std::string job;
-    int standby = 1;           // number of this standby, from 1
+    int member = 1;            // number of this standby among its server's members, from 0
     uint64_t incarnation = 0;  // increases at each start of the standby
     Endpoint primary;
     std::string secret;  // the job's secret; "": there is none

@@ -36,6 +36,7 @@ std::shared_ptr<const std::string> BytesOf(const LogEntry& entry) {
 LogSource::LogSource(Options options, Storage& storage, const Clock& clock)
     : options_(std::move(options)), storage_(storage), clock_(clock) {
   TD_REQUIRE(options_.standbys >= 1 && storage.files() != nullptr);
+  TD_REQUIRE(options_.member >= 0 && options_.member <= options_.standbys);
 }
 
 LogSource::~LogSource() { Close(); }
@@ -70,6 +71,7 @@ void LogSource::Resume() {
 void LogSource::OnWritten(std::span<const LogEntry> entries) {
   std::vector<std::shared_ptr<const std::string>> encoded;
   for (const LogEntry& entry : entries) encoded.push_back(BytesOf(entry));
+  const Time now = clock_.Now();
   MutexLock lock(mu_);
   for (size_t i = 0; i < entries.size(); ++i) {
     if (entries[i].number <= last_) continue;  // BeginTerm has counted the entry
@@ -79,10 +81,10 @@ void LogSource::OnWritten(std::span<const LogEntry> entries) {
     }
     last_ = entries[i].number;
     window_bytes_ += encoded[i]->size();
-    window_.push_back(std::move(encoded[i]));
+    window_.push_back({std::move(encoded[i]), now});
   }
   while (window_bytes_ > options_.window_bytes_max && window_.size() > 1) {
-    window_bytes_ -= window_.front()->size();
+    window_bytes_ -= window_.front().bytes->size();
     window_.pop_front();
   }
   changed_.NotifyAll();
@@ -94,18 +96,20 @@ Status LogSource::CheckOpen() const {
   return OkStatus();
 }
 
-StatusOr<LogSource::Follower*> LogSource::FollowerOf(int standby, uint64_t incarnation) {
+StatusOr<LogSource::Follower*> LogSource::FollowerOf(int member, uint64_t incarnation) {
   TD_RETURN_IF_ERROR(CheckOpen());
-  if (standby < 1 || standby > options_.standbys) {
-    return InvalidArgument("this primary has %d standbys, but the call names standby %d [TD4028]",
-                           options_.standbys, standby);
+  if (member < 0 || member > options_.standbys || member == options_.member) {
+    return InvalidArgument(
+        "member %d of a server with %d standbys cannot have a standby with the number %d [TD4028]; "
+        "hint: number the members of a server from 0 to %d",
+        options_.member, options_.standbys, member, options_.standbys);
   }
-  Follower& follower = followers_[standby];
+  Follower& follower = followers_[member];
   if (incarnation < follower.incarnation) {
     return FailedPrecondition(
-        "another process is standby %d, and it was started later [TD4028]; hint: number the "
-        "standbys from 1",
-        standby);
+        "another process is member %d, and it was started later [TD4028]; hint: give each member "
+        "of a server a different number",
+        member);
   }
   if (incarnation > follower.incarnation) follower = {.incarnation = incarnation};
   follower.heard = clock_.Now();
@@ -160,7 +164,7 @@ StatusOr<FetchedLog> LogSource::Fetch(const LogFetch& request, Time deadline) {
   uint64_t replicated = 0;
   {
     MutexLock lock(mu_);
-    TD_ASSIGN_OR_RETURN(Follower* const follower, FollowerOf(request.standby, request.incarnation));
+    TD_ASSIGN_OR_RETURN(Follower* const follower, FollowerOf(request.member, request.incarnation));
     TD_RETURN_IF_ERROR(CheckState(request));
     follower->stored.reset();
     if (Continues(request)) follower->stored = request.after;
@@ -191,9 +195,10 @@ bool LogSource::AddFromWindow(uint64_t after, FetchedLog* fetched) const {
   if (after + 1 < begin) return false;
   size_t bytes = 0;
   for (size_t i = after + 1 - begin; i < window_.size() && bytes < kReplyBytes; ++i) {
-    if (bytes != 0 && bytes + window_[i]->size() > kReplyBytesMax) break;
-    fetched->entries.push_back(window_[i]);
-    bytes += window_[i]->size();
+    const std::shared_ptr<const std::string>& entry = window_[i].bytes;
+    if (bytes != 0 && bytes + entry->size() > kReplyBytesMax) break;
+    fetched->entries.push_back(entry);
+    bytes += entry->size();
   }
   return true;
 }
@@ -218,10 +223,10 @@ StatusOr<bool> LogSource::AddFromStore(uint64_t after, FetchedLog* fetched) cons
   return read;
 }
 
-Status LogSource::OpenFor(int standby, uint64_t incarnation, CheckpointPart* part) {
+Status LogSource::OpenFor(int member, uint64_t incarnation, CheckpointPart* part) {
   {
     MutexLock lock(mu_);
-    TD_ASSIGN_OR_RETURN(Follower* const follower, FollowerOf(standby, incarnation));
+    TD_ASSIGN_OR_RETURN(Follower* const follower, FollowerOf(member, incarnation));
     // A repeated call must not occupy a further thread while a checkpoint is being written.
     if (follower->opening) return Unavailable("the checkpoint is being opened");
     follower->opening = true;
@@ -233,23 +238,23 @@ Status LogSource::OpenFor(int standby, uint64_t incarnation, CheckpointPart* par
     opened = saved.ok() ? storage_.files()->OpenCheckpoint() : saved;
   }
   MutexLock lock(mu_);
-  followers_[standby].opening = false;
+  followers_[member].opening = false;
   TD_RETURN_IF_ERROR(opened.status());
-  TD_ASSIGN_OR_RETURN(Follower* const follower, FollowerOf(standby, incarnation));
+  TD_ASSIGN_OR_RETURN(Follower* const follower, FollowerOf(member, incarnation));
   part->record = opened->record;
   follower->checkpoint = std::make_shared<const OpenedCheckpoint>(*std::move(opened));
   follower->checkpoint_term = part->term;
   return OkStatus();
 }
 
-StatusOr<CheckpointPart> LogSource::FetchCheckpoint(int standby, uint64_t incarnation,
+StatusOr<CheckpointPart> LogSource::FetchCheckpoint(int member, uint64_t incarnation,
                                                     uint64_t offset) {
   CheckpointPart part;
-  if (offset == 0) TD_RETURN_IF_ERROR(OpenFor(standby, incarnation, &part));
+  if (offset == 0) TD_RETURN_IF_ERROR(OpenFor(member, incarnation, &part));
   std::shared_ptr<const OpenedCheckpoint> checkpoint;
   {
     MutexLock lock(mu_);
-    TD_ASSIGN_OR_RETURN(Follower* const follower, FollowerOf(standby, incarnation));
+    TD_ASSIGN_OR_RETURN(Follower* const follower, FollowerOf(member, incarnation));
     checkpoint = follower->checkpoint;
     if (checkpoint == nullptr || offset > checkpoint->bytes || follower->checkpoint_term != term_) {
       return FailedPrecondition(
@@ -274,12 +279,28 @@ LogTerm LogSource::term() const {
 
 std::vector<StandbyInfo> LogSource::standbys() const {
   MutexLock lock(mu_);
+  const Time now = clock_.Now();
   std::vector<StandbyInfo> infos;
-  for (const auto& [number, follower] : followers_) {
-    infos.push_back(
-        {number, follower.stored.value_or(0), follower.stored.has_value(), follower.heard});
+  for (const auto& [member, follower] : followers_) {
+    StandbyInfo info{.member = member, .current = follower.stored.has_value()};
+    info.silent = std::max(Duration(), now - follower.heard);
+    if (follower.stored) FillLag(*follower.stored, &info);
+    infos.push_back(info);
   }
   return infos;
+}
+
+void LogSource::FillLag(uint64_t stored, StandbyInfo* info) const {
+  info->stored = stored;
+  if (stored >= last_) return;
+  info->lag_entries = last_ - stored;
+  const size_t missing = std::min<size_t>(info->lag_entries, window_.size());
+  for (size_t i = window_.size() - missing; i < window_.size(); ++i) {
+    info->lag_bytes += window_[i].bytes->size();
+  }
+  if (missing == 0) return;
+  const Time oldest = window_[window_.size() - missing].written;
+  info->lag_time = std::max(Duration(), clock_.Now() - oldest);
 }
 
 void LogSource::Close() {

@@ -26,7 +26,7 @@ namespace tandem::pserver {
 
 // A request of a standby (FetchLogRequest in proto/pserver.proto).
 struct LogFetch {
-  int standby = 0;           // 1 to LogSource::Options::standbys
+  int member = 0;            // number of the standby, other than LogSource::Options::member
   uint64_t incarnation = 0;  // increases at each start of the standby
   LogTerm term;
   bool has_state = false;
@@ -45,12 +45,16 @@ struct CheckpointPart {
   uint64_t bytes = 0;   // size of the file of values in bytes
   std::string content;  // content of the file from the requested offset
 };
-// A standby as its primary knows it.
+// A standby as its primary knows it. The lag is what the primary has written and the standby has
+// not stored.
 struct StandbyInfo {
-  int standby = 0;
+  int member = 0;
+  bool current = false;  // it has a state of the current term; false: it has no lag
   uint64_t stored = 0;   // number of the last entry that it has stored
-  bool current = false;  // it has a state of the current term
-  Time heard;            // time of its last request
+  uint64_t lag_entries = 0;
+  uint64_t lag_bytes = 0;  // a lower bound if the window lacks some of these entries
+  Duration lag_time{};     // age of the oldest of these entries; 0: there is none
+  Duration silent{};       // time since its last request
 };
 
 // Thread-safe. Fetch blocks; its caller provides a thread for each standby.
@@ -58,6 +62,9 @@ class LogSource {
  public:
   struct Options {
     int standbys = 1;  // number of standbys, at least 1
+    // Number of this server among the server and its standbys, which have the numbers 0 to
+    // `standbys`.
+    int member = 0;
     // Called after each request with the number of the last entry that a majority of the servers
     // (this server and its standbys) has stored. The number may be lower than before. Called
     // without a lock.
@@ -90,7 +97,7 @@ class LogSource {
   // Adds entries that the store has written, by ascending numbers.
   void OnWritten(std::span<const LogEntry> entries);
   // Returns entries for a standby. Blocks until there is an entry or `deadline` has passed; returns
-  // immediately if the standby needs the checkpoint. INVALID_ARGUMENT: there is no such standby.
+  // immediately if the standby needs the checkpoint. INVALID_ARGUMENT: no standby has this number.
   // FAILED_PRECONDITION: another process with a higher incarnation is this standby, or the standby
   // has a newer state than this server: a later term, another history, or entries that this server
   // has lost. UNAVAILABLE: the source is closed or paused.
@@ -99,7 +106,7 @@ class LogSource {
   // further offsets read the same file. NOT_FOUND: there is no checkpoint yet. FAILED_PRECONDITION:
   // as in Fetch, or no part with offset 0 was fetched before. UNAVAILABLE: an earlier call with
   // offset 0 has not ended.
-  StatusOr<CheckpointPart> FetchCheckpoint(int standby, uint64_t incarnation, uint64_t offset);
+  StatusOr<CheckpointPart> FetchCheckpoint(int member, uint64_t incarnation, uint64_t offset);
 
   LogTerm term() const;
   std::vector<StandbyInfo> standbys() const;
@@ -107,6 +114,11 @@ class LogSource {
   void Close();
 
  private:
+  // A written entry in memory.
+  struct Kept {
+    std::shared_ptr<const std::string> bytes;
+    Time written;
+  };
   struct Follower {
     uint64_t incarnation = 0;
     std::optional<uint64_t> stored;  // last stored entry of the current term; nullopt: none
@@ -118,15 +130,17 @@ class LogSource {
   };
 
   Status CheckOpen() const TD_REQUIRES(mu_);
-  StatusOr<Follower*> FollowerOf(int standby, uint64_t incarnation) TD_REQUIRES(mu_);
+  StatusOr<Follower*> FollowerOf(int member, uint64_t incarnation) TD_REQUIRES(mu_);
   // Refuses a standby whose state is newer than this server's.
   Status CheckState(const LogFetch& request) const TD_REQUIRES(mu_);
   // Opens the newest checkpoint for a standby.
-  Status OpenFor(int standby, uint64_t incarnation, CheckpointPart* part);
+  Status OpenFor(int member, uint64_t incarnation, CheckpointPart* part);
   // Returns whether a state with this term and this last entry is a beginning of this log.
   bool Continues(const LogFetch& request) const TD_REQUIRES(mu_);
   // Number of the last entry that a majority has stored.
   uint64_t Replicated() const TD_REQUIRES(mu_);
+  // Fills the lag of a standby that has stored all entries up to `stored`.
+  void FillLag(uint64_t stored, StandbyInfo* info) const TD_REQUIRES(mu_);
   // Adds entries after `after` from memory. Returns false if the memory lacks the next entry.
   bool AddFromWindow(uint64_t after, FetchedLog* fetched) const TD_REQUIRES(mu_);
   // Adds entries after `after` from the store. Returns false if the store lacks the next entry.
@@ -142,7 +156,7 @@ class LogSource {
   std::optional<Predecessor> predecessor_ TD_GUARDED_BY(mu_);
   uint64_t last_ TD_GUARDED_BY(mu_) = 0;  // number of the last written entry
   // The newest entries, which end at last_.
-  std::deque<std::shared_ptr<const std::string>> window_ TD_GUARDED_BY(mu_);
+  std::deque<Kept> window_ TD_GUARDED_BY(mu_);
   uint64_t window_bytes_ TD_GUARDED_BY(mu_) = 0;
   std::map<int, Follower> followers_ TD_GUARDED_BY(mu_);
 };

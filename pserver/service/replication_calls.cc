@@ -17,14 +17,14 @@ Status CheckSource(const LogSource* source) {
       "this server has no standbys [TD4028]; hint: start the primary with --standbys=1");
 }
 
-int NumberOf(uint32_t standby) { return static_cast<int>(std::min(standby, kStandbyMax)); }
+int NumberOf(uint32_t member) { return static_cast<int>(std::min(member, kStandbyMax)); }
 
 }  // namespace
 
 Status FetchLogEntries(const FetchLogRequest& request, LogSource* source, FetchLogReply* reply) {
   TD_RETURN_IF_ERROR(CheckSource(source));
   const auto wait = std::chrono::milliseconds(std::min(request.wait_ms(), kWaitMax));
-  const LogFetch fetch{.standby = NumberOf(request.standby()),
+  const LogFetch fetch{.member = NumberOf(request.member()),
                        .incarnation = request.incarnation(),
                        .term = {request.history(), request.term(), request.start()},
                        .has_state = request.has_state(),
@@ -42,9 +42,9 @@ Status FetchLogEntries(const FetchLogRequest& request, LogSource* source, FetchL
 Status FetchCheckpointPart(const FetchCheckpointRequest& request, LogSource* source,
                            FetchCheckpointReply* reply) {
   TD_RETURN_IF_ERROR(CheckSource(source));
-  TD_ASSIGN_OR_RETURN(CheckpointPart part,
-                      source->FetchCheckpoint(NumberOf(request.standby()), request.incarnation(),
-                                              request.offset()));
+  TD_ASSIGN_OR_RETURN(
+      CheckpointPart part,
+      source->FetchCheckpoint(NumberOf(request.member()), request.incarnation(), request.offset()));
   reply->set_history(part.term.history);
   reply->set_term(part.term.number);
   reply->set_start(part.term.start);
@@ -52,6 +52,20 @@ Status FetchCheckpointPart(const FetchCheckpointRequest& request, LogSource* sou
   reply->set_bytes(part.bytes);
   reply->set_content(std::move(part.content));
   return OkStatus();
+}
+
+void FillReplication(const LogSource& source, int member, StatusReply* reply) {
+  reply->set_term(source.term().number);
+  reply->set_member(static_cast<uint32_t>(member));
+  for (const StandbyInfo& info : source.standbys()) {
+    StandbyStatus* const status = reply->add_standby();
+    status->set_member(static_cast<uint32_t>(info.member));
+    status->set_current(info.current);
+    status->set_lag_entries(info.lag_entries);
+    status->set_lag_bytes(info.lag_bytes);
+    status->set_lag_seconds(Seconds(info.lag_time));
+    status->set_silent_seconds(Seconds(info.silent));
+  }
 }
 
 }  // namespace tandem::pserver

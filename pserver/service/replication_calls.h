@@ -9,6 +9,7 @@ class FetchCheckpointReply;
 class FetchCheckpointRequest;
 class FetchLogReply;
 class FetchLogRequest;
+class StatusReply;
 }  // namespace tandem
 
 namespace tandem::pserver {
@@ -19,5 +20,7 @@ class LogSource;
 Status FetchLogEntries(const FetchLogRequest& request, LogSource* source, FetchLogReply* reply);
 Status FetchCheckpointPart(const FetchCheckpointRequest& request, LogSource* source,
                            FetchCheckpointReply* reply);
+// Fills the fields of `reply` about the standbys of `source`. `member`: number of this server.
+void FillReplication(const LogSource& source, int member, StatusReply* reply);
 
 }  // namespace tandem::pserver

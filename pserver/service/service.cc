@@ -528,6 +528,7 @@ Status PserverService::DoGetStatus(StatusReply* reply) {
   reply->set_server_incarnation(options_.server_incarnation);
   FillStatus(shard_.Info(), reply);
   reply->set_checkpoint_version(durable_.checkpoint_version());
+  if (options_.source != nullptr) FillReplication(*options_.source, options_.member, reply);
   TD_ASSIGN_OR_RETURN(const std::vector<StoredGlobalSnapshot> stored, durable_.GlobalSnapshots());
   for (const StoredGlobalSnapshot& snapshot : stored) {
     reply->add_cut(snapshot.number);

@@ -30,6 +30,7 @@ class ServerSessions;
 
 struct PserverServiceOptions {
   int index = 0;
+  int member = 0;  // number of this server among its primary and standbys
   uint64_t server_incarnation = 1;
   ServerSessions* sessions = nullptr;  // checks that callers have the job's secret
   // true: callers have certificates, and a caller may make only the calls of its role

@@ -33,19 +33,25 @@ class ReplicationTest : public PserverTest {
     options.shm_rpc = false;
     return options;
   }
+  // Starts the member that has the number of the primary plus `distance`.
   std::unique_ptr<Standby> StandbyOf(const Endpoint& primary, const std::string& name,
-                                     int number = 1, int standbys = 1) {
-    auto standby = Standby::Start(OptionsOf(name, standbys), {primary, number}, metrics_);
+                                     int distance = 1, int standbys = 1) {
+    PserverOptions options = OptionsOf(name, standbys);
+    options.member = (primary_member_ + distance) % (standbys + 1);
+    standby_member_ = options.member;
+    auto standby = Standby::Start(std::move(options), primary, metrics_);
     CHECK(standby.ok()) << standby.status();
     return *std::move(standby);
   }
   void StartPrimary(const std::string& name, int standbys = 1) {
     auto primary = Pserver::Start(OptionsOf(name, standbys), metrics_);
     ASSERT_TRUE(primary.ok()) << primary.status();
+    standby_member_ = 0;
     Serve(*std::move(primary));
   }
-  // Makes `server` the server that clients use.
+  // Makes `server`, the last started member, the server that clients use.
   void Serve(std::unique_ptr<Pserver> server) {
+    primary_member_ = standby_member_;
     servers_.clear();
     endpoints_ = {ToString(server->endpoint())};
     servers_.push_back(std::move(server));
@@ -90,6 +96,7 @@ class ReplicationTest : public PserverTest {
   }
 
   std::string job_ = "job";
+  int primary_member_ = 0, standby_member_ = 0;
   Endpoint listen_{"127.0.0.1", 0};  // address of each primary
   uint64_t log_bytes_max_ = uint64_t{256} << 20;
 };
@@ -235,8 +242,9 @@ TEST_F(ReplicationTest, TheSecondOfTwoStandbysContinuesWithThePromotedOne) {
   second.reset();
   auto promoted = first->Promote(2);
   ASSERT_TRUE(promoted.ok()) << promoted.status();
+  standby_member_ = 1;
   Serve(*std::move(promoted));
-  second = StandbyOf(primary(), "c", 2, 2);
+  second = StandbyOf(primary(), "c", 1, 2);
   Train(model, 6, 12);
   AwaitCurrent(*second);
   EXPECT_EQ(second->progress().position.term.number, 2u);
@@ -298,7 +306,8 @@ TEST_F(ReplicationTest, APrimaryWithAnOldTermIsRefused) {
   standby = StandbyOf(primary(), "c");
   AwaitCurrent(*standby);
   standby.reset();
-  // The state of term 2 does not follow the primary of term 1.
+  // The state of term 2 does not follow the primary of term 1, which has the number 0.
+  primary_member_ = 0;
   standby = StandbyOf(old, "c");
   ExpectRefused(*standby, "it has term 2, and this server has term 1 [TD4029]");
 }
@@ -479,11 +488,31 @@ TEST_F(ReplicationTest, WrongRequestsAreRefused) {
   EXPECT_THAT(message(Pserver::Start(options, metrics_)),
               testing::HasSubstr("standbys need durability logged"));
   StartPrimary("a");
-  EXPECT_THAT(message(Standby::Start(OptionsOf("b", 0), {primary(), 1}, metrics_)),
+  EXPECT_THAT(message(Standby::Start(OptionsOf("b", 0), primary(), metrics_)),
               testing::HasSubstr("needs the number of standbys"));
-  const std::unique_ptr<Standby> second = StandbyOf(primary(), "b", 2);
-  ExpectRefused(*second, "but the call names standby 2 [TD4028]");
+  options = OptionsOf("b");
+  options.member = 2;
+  EXPECT_THAT(message(Standby::Start(options, primary(), metrics_)),
+              testing::HasSubstr("a server with 1 standbys has no member 2 [TD4028]"));
+  const std::unique_ptr<Standby> second = StandbyOf(primary(), "b", 0);
+  ExpectRefused(*second, "cannot have a standby with the number 0 [TD4028]");
   EXPECT_THAT(message(second->Promote(5)), testing::HasSubstr("it has no state"));
+}
+
+TEST_F(ReplicationTest, AMemberBeginsOnlyWithoutState) {
+  Model model;
+  listen_ = {.path = dir_ + "/socket"};
+  std::unique_ptr<Standby> first = StandbyOf(listen_, "a", 0);
+  auto begun = first->Begin();
+  ASSERT_TRUE(begun.ok()) << begun.status();
+  EXPECT_FALSE(first->Begin().ok());
+  Serve(*std::move(begun));
+  std::unique_ptr<Standby> second = StandbyOf(listen_, "b");
+  Train(model, 0, 3);
+  AwaitCurrent(*second);
+  EXPECT_EQ(servers_[0]->term().number, 1u);
+  EXPECT_THAT(std::string(second->Begin().status().message()),
+              testing::HasSubstr("has a state of term 1 and cannot begin a new history [TD4029]"));
 }
 
 }  // namespace

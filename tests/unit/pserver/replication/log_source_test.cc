@@ -98,9 +98,9 @@ class LogSourceTest : public testing::Test {
     }
     source_->OnWritten(entries);
   }
-  StatusOr<FetchedLog> Fetch(int standby, uint64_t after, uint64_t term = 1,
+  StatusOr<FetchedLog> Fetch(int member, uint64_t after, uint64_t term = 1,
                              uint64_t incarnation = 1) {
-    return source_->Fetch({standby, incarnation, Of(term), true, after}, Time::min());
+    return source_->Fetch({member, incarnation, Of(term), true, after}, Time::min());
   }
 
   TempDir dir_;
@@ -165,6 +165,30 @@ TEST_F(LogSourceTest, TheTermDecidesWhetherAStateContinues) {
   EXPECT_FALSE(known[1].current);
 }
 
+TEST_F(LogSourceTest, TheLagOfAStandbyIsKnown) {
+  LogSource& source = Source(1, /*window_bytes_max=*/1000);
+  Write(3);
+  ASSERT_TRUE(Fetch(1, 1).ok());
+  clock_.Advance(std::chrono::seconds(2));
+  Write(1);
+  clock_.Advance(std::chrono::seconds(1));
+  const StandbyInfo info = source.standbys().at(0);
+  EXPECT_EQ(info.member, 1);
+  EXPECT_EQ(info.stored, 1u);
+  EXPECT_EQ(info.lag_entries, 3u);
+  EXPECT_EQ(info.lag_time, std::chrono::seconds(3));
+  EXPECT_EQ(info.silent, std::chrono::seconds(3));
+  const auto fetched = Fetch(1, 1);
+  ASSERT_EQ(fetched->entries.size(), 3u);
+  EXPECT_EQ(info.lag_bytes, 3 * fetched->entries[0]->size());
+  Write(100);  // more than the window has
+  EXPECT_EQ(source.standbys().at(0).lag_entries, 103u);
+  EXPECT_LE(source.standbys().at(0).lag_bytes, 1000u);
+  ASSERT_TRUE(Fetch(1, 104).ok());
+  EXPECT_EQ(source.standbys().at(0).lag_entries, 0u);
+  EXPECT_EQ(source.standbys().at(0).lag_time, Duration());
+}
+
 TEST_F(LogSourceTest, AStandbyWithANewerStateIsRefused) {
   LogSource& source = Source();
   Write(5);
@@ -186,9 +210,9 @@ TEST_F(LogSourceTest, AStandbyIsTheProcessThatStartedLast) {
   Source();
   EXPECT_TRUE(Fetch(1, 0, 1, 8).ok());
   EXPECT_THAT(std::string(Fetch(1, 0, 1, 7).status().message()),
-              HasSubstr("another process is standby 1"));
+              HasSubstr("another process is member 1"));
   EXPECT_EQ(Fetch(2, 0).status().code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(Fetch(0, 0).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(Fetch(0, 0).status().code(), StatusCode::kInvalidArgument);  // its own number
 }
 
 TEST_F(LogSourceTest, ARequestWaitsForAnEntryAndForTheEnd) {

@@ -1,0 +1,149 @@
+#include "deploy/launch/server_group.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "absl/strings/str_format.h"
+#include "common/base/require.h"
+
+namespace tandem::deploy {
+
+ServerGroup::ServerGroup(int index, int members)
+    : index_(index), members_(static_cast<size_t>(members)) {
+  TD_REQUIRE(index >= 0 && members >= 2);
+}
+
+ServerGroup::Member& ServerGroup::Of(int member) {
+  TD_REQUIRE(member >= 0 && static_cast<size_t>(member) < members_.size());
+  return members_[static_cast<size_t>(member)];
+}
+
+void ServerGroup::OnStarted(int member) {
+  TD_REQUIRE(!Of(member).running);
+  Of(member) = {.running = true};
+}
+
+void ServerGroup::OnEnded(int member) {
+  Of(member) = {};
+  if (member != primary_) return;
+  primary_ = -1;
+  serving_ = false;
+  // An earlier report may lack entries that the member has stored since.
+  election_from_ = requests_ + 1;
+}
+
+bool ServerGroup::OnReport(int member, const MemberReport& report) {
+  Member& m = Of(member);
+  // A report of a process that has ended, or the answer to a request of its predecessor.
+  if (!m.running || report.number > m.asked) return false;
+  m.answered = true;
+  m.unanswered = 0;
+  m.report = report;
+  had_state_ = had_state_ || report.has_state;
+  if (member == primary_) term_ = std::max(term_, report.term);
+  const bool begins = member == primary_ && report.primary && !serving_;
+  serving_ = serving_ || begins;
+  return begins;
+}
+
+ServerGroup::Command ServerGroup::Ask(int member) {
+  Member& m = Of(member);
+  m.asked = ++requests_;
+  ++m.unanswered;
+  return {member, {MemberCommand::Kind::kReport, m.asked, ""}};
+}
+
+std::vector<ServerGroup::Command> ServerGroup::Ping() {
+  std::vector<Command> commands;
+  for (int m = 0; m < static_cast<int>(members_.size()); ++m) {
+    if (Of(m).running) commands.push_back(Ask(m));
+  }
+  return commands;
+}
+
+bool ServerGroup::Hangs(int member) const {
+  TD_REQUIRE(member >= 0 && static_cast<size_t>(member) < members_.size());
+  const Member& m = members_[static_cast<size_t>(member)];
+  const int limit = member == primary_ && !serving_ ? kUnansweredMaxBegin : kUnansweredMax;
+  return m.running && m.answered && m.unanswered > limit;
+}
+
+const MemberReport* ServerGroup::Vote(const Member& member) const {
+  const bool votes = member.running && member.report && member.report->number >= election_from_;
+  return votes ? &*member.report : nullptr;
+}
+
+std::vector<ServerGroup::Command> ServerGroup::Next() {
+  if (primary_ >= 0 || refused_) return {};
+  std::vector<Command> commands;
+  for (int m = 0; m < static_cast<int>(members_.size()); ++m) {
+    if (Of(m).running && Of(m).asked < election_from_) commands.push_back(Ask(m));
+  }
+  const std::vector<Command> choice = Choose();
+  commands.insert(commands.end(), choice.begin(), choice.end());
+  return commands;
+}
+
+std::vector<ServerGroup::Command> ServerGroup::Choose() {
+  size_t votes = 0, with_state = 0;
+  int best = -1, first = -1;
+  uint64_t term = term_;
+  const auto key = [&](int m) {
+    const MemberReport& r = *Of(m).report;
+    return std::make_tuple(r.term, r.start, r.last);
+  };
+  for (int m = 0; m < static_cast<int>(members_.size()); ++m) {
+    const MemberReport* const vote = Vote(Of(m));
+    if (vote == nullptr) continue;
+    ++votes;
+    if (first < 0) first = m;
+    term = std::max(term, vote->term);
+    if (!vote->has_state) continue;
+    ++with_state;
+    if (best >= 0 && Of(best).report->history != vote->history) {
+      return Refuse(absl::StrFormat(
+          "members %d and %d of pserver %d have states of different jobs [TD4030]; hint: use the "
+          "directories of one job for all members",
+          best, m, index_));
+    }
+    if (best < 0 || key(m) > key(best)) best = m;
+  }
+  const size_t all = members_.size(), needed = all - all / 2;
+  // At the start, the member with the latest term may be slower than the others. The group must
+  // know its term, because no two primaries may have the same term.
+  if (choices_ == 0 && votes < all) return {};
+  // A server without standbys had this state, so no other member can have a later one.
+  const bool alone = votes == all && with_state == 1 && Of(best).report->history == 0;
+  if (with_state >= needed || alone) {
+    term = (term / kTermStride + 1) * kTermStride;
+    return Appoint(best, {MemberCommand::Kind::kPromote, term, ""});
+  }
+  if (votes < all) return {};
+  if (with_state == 0 && !had_state_) {
+    return Appoint(first, {MemberCommand::Kind::kBegin, 0, ""});
+  }
+  return Refuse(absl::StrFormat(
+      "%d of %d members of pserver %d have its state, but %d are needed to know all acknowledged "
+      "pushes [TD4030]; hint: put the directories of the other members back, or start the job from "
+      "a checkpoint",
+      with_state, all, index_, needed));
+}
+
+std::vector<ServerGroup::Command> ServerGroup::Appoint(int member, const MemberCommand& command) {
+  TD_REQUIRE(primary_ < 0);
+  primary_ = member;
+  ++choices_;
+  term_ = std::max(term_, command.number);
+  return {{member, command}};
+}
+
+std::vector<ServerGroup::Command> ServerGroup::Refuse(const std::string& why) {
+  refused_ = true;
+  std::vector<Command> commands;
+  for (int m = 0; m < static_cast<int>(members_.size()); ++m) {
+    if (Of(m).running) commands.push_back({m, {MemberCommand::Kind::kRefuse, 0, why}});
+  }
+  return commands;
+}
+
+}  // namespace tandem::deploy

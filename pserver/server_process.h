@@ -1,0 +1,27 @@
+// The process of a server: the server itself, or one member of a server with standbys, with its
+// status page, its messages to tandemrun, and its end.
+#pragma once
+
+#include <string>
+
+#include "common/os/fd.h"
+#include "pserver/pserver.h"
+
+namespace tandem::pserver {
+
+struct ServerProcessOptions {
+  PserverOptions server;
+  // Socket of MemberChannel. With it, the process begins as a standby of the server at
+  // server.rpc.listen, and tandemrun decides when it is the primary. Not valid: the process serves
+  // at once.
+  Fd member_socket;
+  std::string status_listen;  // address of the status page; "": none
+  std::string health_listen;  // address for health probes; "": none
+  std::string launcher_fifo;  // FIFO of tandemrun (launcher_words.h); "": there is no tandemrun
+};
+
+// Serves until a stop request or a failure. Prints errors on stderr. Returns the exit code of the
+// process. REQUIRES: no other thread was started, because signals are blocked in all threads.
+int RunServer(ServerProcessOptions options);
+
+}  // namespace tandem::pserver

@@ -1,0 +1,232 @@
+// Tests the choice of the primary of a server with standbys, without processes.
+#include "deploy/launch/server_group.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace tandem::deploy {
+namespace {
+
+using Kind = MemberCommand::Kind;
+
+// A group whose members answer each request with the state that the test gives them.
+class Members {
+ public:
+  explicit Members(int count) : group(0, count), states(static_cast<size_t>(count)) {
+    for (int m = 0; m < count; ++m) Start(m);
+  }
+  void Start(int member) {
+    group.OnStarted(member);
+    Take(group.Next());
+  }
+  void End(int member) {
+    group.OnEnded(member);
+    Take(group.Next());
+  }
+  void Take(const std::vector<ServerGroup::Command>& commands) {
+    for (const ServerGroup::Command& c : commands) {
+      if (c.command.kind == Kind::kReport) {
+        asked[c.member] = c.command.number;
+      } else {
+        orders.push_back(c);
+      }
+    }
+  }
+  // Answers the newest request to `member`.
+  bool Answer(int member) {
+    MemberReport report = states[static_cast<size_t>(member)];
+    report.number = asked.at(member);
+    const bool begins = group.OnReport(member, report);
+    Take(group.Next());
+    return begins;
+  }
+  // Makes `member` have a state of history 7.
+  void Give(int member, uint64_t term, uint64_t last, uint64_t start = 0) {
+    states[static_cast<size_t>(member)] = {
+        .has_state = true, .history = 7, .term = term, .start = start, .last = last};
+  }
+  // Carries out the last order, which must be for `member`.
+  void Obey(int member, Kind kind) {
+    ASSERT_FALSE(orders.empty());
+    EXPECT_EQ(orders.back().member, member);
+    EXPECT_EQ(orders.back().command.kind, kind);
+    MemberReport& state = states[static_cast<size_t>(member)];
+    state.primary = true;
+    if (kind == Kind::kPromote) state.term = orders.back().command.number;
+    Take(group.Ping());
+    EXPECT_TRUE(Answer(member));
+  }
+
+  ServerGroup group;
+  std::vector<MemberReport> states;
+  std::map<int, uint64_t> asked;
+  std::vector<ServerGroup::Command> orders;  // all commands except requests for reports
+};
+
+TEST(ServerGroupTest, WithoutAnyStateTheFirstMemberBegins) {
+  Members m(2);
+  EXPECT_FALSE(m.Answer(1));
+  EXPECT_TRUE(m.orders.empty());
+  EXPECT_FALSE(m.Answer(0));
+  m.Obey(0, Kind::kBegin);
+  EXPECT_EQ(m.group.primary(), 0);
+  EXPECT_EQ(m.orders.size(), 1u);
+}
+
+TEST(ServerGroupTest, TheLatestStateIsPromotedAtTheStart) {
+  struct Case {
+    uint64_t term, start, last;
+    bool later;  // than term 2, start 1, last 10
+  };
+  const Case cases[] = {{2, 1, 11, true},  {2, 1, 9, false}, {2, 2, 1, true},
+                        {2, 0, 99, false}, {3, 0, 1, true},  {1, 9, 99, false}};
+  for (const Case& c : cases) {
+    Members m(2);
+    m.Give(0, 2, 10, 1);
+    m.Give(1, c.term, c.last, c.start);
+    m.Answer(0);
+    EXPECT_TRUE(m.orders.empty()) << "member 1 may have a later state";
+    m.Answer(1);
+    m.Obey(c.later ? 1 : 0, Kind::kPromote);
+    EXPECT_EQ(m.orders.back().command.number, 1000u);
+  }
+}
+
+TEST(ServerGroupTest, AStandbyReplacesALostPrimaryAtOnce) {
+  Members m(2);
+  m.Answer(0);
+  m.Answer(1);
+  m.Obey(0, Kind::kBegin);
+  m.Give(1, 1, 10);
+  m.End(0);
+  m.Answer(1);
+  m.Obey(1, Kind::kPromote);
+  EXPECT_EQ(m.group.term(), 1000u);
+  m.Start(0);  // as a standby, which needs no command
+  EXPECT_EQ(m.orders.size(), 2u);
+  m.Give(0, 1000, 20);
+  m.End(1);
+  m.Answer(0);
+  m.Obey(0, Kind::kPromote);
+  EXPECT_EQ(m.group.term(), 2000u);
+}
+
+// The primary has restored a checkpoint, which gave it the next term.
+TEST(ServerGroupTest, APromotionGivesATermThatNoPrimaryHad) {
+  Members m(2);
+  m.Give(0, 1002, 5);
+  m.Give(1, 1000, 5);
+  m.Answer(0);
+  m.Answer(1);
+  m.Obey(0, Kind::kPromote);
+  EXPECT_EQ(m.group.term(), 2000u);
+}
+
+// A report from before the end of the primary may lack entries that were acknowledged later.
+TEST(ServerGroupTest, OnlyReportsAfterTheEndOfThePrimaryCount) {
+  Members m(3);
+  for (const int i : {0, 1, 2}) m.Answer(i);
+  m.Obey(0, Kind::kBegin);
+  m.Give(1, 1, 10);
+  m.Give(2, 1, 10);
+  m.Take(m.group.Ping());
+  const uint64_t early = m.asked.at(1);
+  m.End(0);
+  MemberReport report = m.states[1];
+  report.number = early;
+  EXPECT_FALSE(m.group.OnReport(1, report));
+  m.Take(m.group.Next());
+  m.Give(2, 1, 12);
+  m.Answer(2);
+  EXPECT_EQ(m.orders.size(), 1u) << "one of three members may lack an acknowledged push";
+  m.Answer(1);
+  m.Obey(2, Kind::kPromote);
+}
+
+TEST(ServerGroupTest, TwoOfThreeMembersKnowAllPushes) {
+  Members m(3);
+  m.Give(0, 1, 3);
+  m.Give(1, 1, 3);
+  m.Give(2, 1, 3);
+  for (const int i : {0, 1, 2}) m.Answer(i);
+  m.Obey(0, Kind::kPromote);
+  m.End(2);
+  m.End(0);
+  m.states[0] = m.states[2] = {};
+  m.Answer(1);
+  EXPECT_EQ(m.orders.size(), 1u);
+  // The directories of two members are lost, so the third state may lack pushes.
+  m.Start(0);
+  m.Start(2);
+  m.Answer(0);
+  m.Answer(2);
+  ASSERT_EQ(m.orders.size(), 4u);
+  for (size_t i = 1; i < 4; ++i) {
+    EXPECT_EQ(m.orders[i].command.kind, Kind::kRefuse);
+    EXPECT_THAT(m.orders[i].command.text,
+                testing::HasSubstr("1 of 3 members of pserver 0 have its state, but 2 are needed"));
+  }
+  EXPECT_EQ(m.group.primary(), -1);
+}
+
+TEST(ServerGroupTest, LostStatesAreNotReplacedByNewOnes) {
+  Members m(2);
+  m.Give(0, 1, 3);
+  m.Give(1, 1, 3);
+  m.Answer(0);
+  m.Answer(1);
+  m.Obey(0, Kind::kPromote);
+  m.End(1);
+  m.End(0);
+  m.states = {{}, {}};
+  m.Start(0);
+  m.Start(1);
+  m.Answer(0);
+  m.Answer(1);
+  EXPECT_EQ(m.orders.back().command.kind, Kind::kRefuse);
+}
+
+TEST(ServerGroupTest, StatesOfDifferentJobsAreRefused) {
+  Members m(2);
+  m.Give(0, 1, 3);
+  m.Give(1, 1, 3);
+  m.states[1].history = 8;
+  m.Answer(0);
+  m.Answer(1);
+  ASSERT_EQ(m.orders.size(), 2u);
+  EXPECT_EQ(m.orders[0].command.kind, Kind::kRefuse);
+  EXPECT_THAT(m.orders[0].command.text, testing::HasSubstr("have states of different jobs"));
+}
+
+TEST(ServerGroupTest, AServerWithoutStandbysGetsSome) {
+  Members m(3);
+  m.states[0] = {.has_state = true, .last = 9};
+  for (const int i : {2, 1, 0}) m.Answer(i);
+  m.Obey(0, Kind::kPromote);
+}
+
+TEST(ServerGroupTest, AMemberThatStopsToReplyHangs) {
+  Members m(2);
+  m.Answer(0);
+  m.Answer(1);
+  m.Obey(0, Kind::kBegin);
+  m.Take(m.group.Ping());
+  m.Answer(0);
+  m.Answer(1);
+  for (int i = 0; i < ServerGroup::kUnansweredMax; ++i) {
+    m.Take(m.group.Ping());
+    m.Answer(0);
+    EXPECT_FALSE(m.group.Hangs(1)) << i;
+  }
+  m.Take(m.group.Ping());
+  EXPECT_TRUE(m.group.Hangs(1));
+  EXPECT_FALSE(m.group.Hangs(0) && m.Answer(0));
+  m.End(1);
+  EXPECT_FALSE(m.group.Hangs(1));
+  m.Start(1);  // a member that restores its state does not reply yet
+  for (int i = 0; i < 100; ++i) m.Take(m.group.Ping());
+  EXPECT_FALSE(m.group.Hangs(1));
+}
+
+}  // namespace
+}  // namespace tandem::deploy
