@@ -1,6 +1,7 @@
 // A trainer that pushes one update after the other until it is killed. The trainer records the
 // pushes in a ledger file (tests/support/push_ledger.h). After a restart it continues after the
-// last number in the file. Usage: ledger-trainer SERVER,SERVER TRAINER shm|grpc FILE
+// last number in the file. While FILE.stop exists, it makes no push. Usage: ledger-trainer
+// SERVER,SERVER TRAINER shm|grpc FILE
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -50,7 +51,9 @@ Status Train(const std::vector<std::string>& servers, int trainer, const std::st
   TD_RETURN_IF_ERROR(client->InitOrFetch({&tensor, 1}).status());
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   CHECK_GE(file, 0);
+  const std::string stop = path + ".stop";
   for (;; ++push.number) {
+    while (access(stop.c_str(), F_OK) == 0) usleep(10'000);
     Note(file, 'b', push.number);
     TD_RETURN_IF_ERROR(PushOne(*client, push));
     Note(file, 'a', push.number);

@@ -6,15 +6,13 @@
 #include <signal.h>
 
 #include <filesystem>
-#include <fstream>
-#include <map>
 #include <random>
-#include <set>
 
 #include "gmock/gmock.h"
 #include "pserver/client/client.h"
 #include "tests/support/process_test_util.h"
 #include "tests/support/push_ledger.h"
+#include "tests/support/push_ledger_check.h"
 
 namespace tandem {
 namespace {
@@ -23,10 +21,6 @@ constexpr int kServers = 2;
 
 class LedgerTrainersTest : public JobTest {
  protected:
-  struct Sum {
-    int64_t acknowledged = 0, open = 0, lost = 0, doubled = 0;
-  };
-
   void TearDown() override {
     // Ends the processes, because they may write into the directory that TearDown removes next.
     processes_.clear();
@@ -40,12 +34,9 @@ class LedgerTrainersTest : public JobTest {
   }
   // Returns the size of all ledger files in bytes. A push adds about ten bytes to a file.
   uint64_t Written() const;
-  Sum Run(int kills, const std::string& bug);
+  LedgerSum Run(int kills, const std::string& bug);
   // Returns the last output, up to 1000 bytes, of each process.
   std::string Reports();
-  // Compares the state of the servers with the ledgers of the trainers. Adds the numbers of
-  // acknowledged, open, lost and repeated pushes to *sum.
-  void Compare(ps::PsClient& client, Sum* sum) const;
 
   int round_ = 0;
   std::vector<std::string> endpoints_;
@@ -89,45 +80,6 @@ uint64_t LedgerTrainersTest::Written() const {
   return bytes;
 }
 
-void LedgerTrainersTest::Compare(ps::PsClient& client, Sum* sum) const {
-  std::vector<float> slots(kLedgerSlots);
-  const ps::PsTensor tensor = {"slots", slots.data(), kLedgerSlots};
-  ASSERT_TRUE(client.InitOrFetch({&tensor, 1}).ok());
-  const auto table = client.PullTable("rows", false);
-  ASSERT_TRUE(table.ok()) << table.status();
-  std::map<int64_t, int64_t> applied;  // number of applied pushes, by row
-  for (size_t i = 0; i < table->ids.size(); ++i) {
-    applied[static_cast<int64_t>(table->ids[i])] = static_cast<int64_t>(table->content[i]);
-  }
-  const auto count = [sum](int64_t least, int64_t most, int64_t found) {
-    sum->lost += std::max<int64_t>(0, least - found);
-    sum->doubled += std::max<int64_t>(0, found - most);
-  };
-  std::vector<int64_t> least(kLedgerSlots, 0), most(kLedgerSlots, 0);
-  for (int t = 0; t < kLedgerTrainers; ++t) {
-    std::set<int64_t> begun, acknowledged;
-    std::ifstream file(LedgerOf(t));
-    std::string word;
-    for (int64_t number; file >> word >> number;) {
-      (word == "b" ? begun : acknowledged).insert(number);
-    }
-    for (const int64_t number : begun) {
-      const LedgerPush push{t, number};
-      const int64_t sure = acknowledged.contains(number);
-      count(sure, 1, applied[push.Row()]);
-      least[static_cast<size_t>(push.Slot())] += sure;
-      ++most[static_cast<size_t>(push.Slot())];
-      applied.erase(push.Row());
-      sum->acknowledged += sure;
-      sum->open += 1 - sure;
-    }
-  }
-  EXPECT_THAT(applied, testing::IsEmpty()) << "rows of pushes that nobody made";
-  for (size_t s = 0; s < kLedgerSlots; ++s) {
-    count(least[s], most[s], static_cast<int64_t>(slots[s]));
-  }
-}
-
 std::string LedgerTrainersTest::Reports() {
   std::string text;
   for (size_t i = 0; i < processes_.size(); ++i) {
@@ -139,7 +91,7 @@ std::string LedgerTrainersTest::Reports() {
   return text;
 }
 
-LedgerTrainersTest::Sum LedgerTrainersTest::Run(int kills, const std::string& bug) {
+LedgerSum LedgerTrainersTest::Run(int kills, const std::string& bug) {
   endpoints_.clear();
   for (int i = 0; i < kServers; ++i) {
     endpoints_.push_back("127.0.0.1:" + std::to_string(FreePort()));
@@ -163,18 +115,19 @@ LedgerTrainersTest::Sum LedgerTrainersTest::Run(int kills, const std::string& bu
     Start(victim, bug);
   }
   for (int t = 0; t < kLedgerTrainers; ++t) processes_[kServers + t].reset();
-  Sum sum;
+  LedgerSum sum;
   const auto client = ps::PsClient::Connect(endpoints_, LedgerOptions(0));
   const Status configured = client.ok() ? ConfigureLedger(**client).status() : client.status();
   EXPECT_TRUE(configured.ok()) << configured;
   if (!configured.ok()) return sum;
-  Compare(**client, &sum);
+  CompareLedgers(
+      **client, [this](int t) { return LedgerOf(t); }, &sum);
   return sum;
 }
 
 TEST_F(LedgerTrainersTest, NothingIsLostAndNothingIsDoubledWhoeverDies) {
   const int kills = FromEnvironment("TANDEM_LEDGER_KILLS", 20);
-  const Sum sum = Run(kills, "");
+  const LedgerSum sum = Run(kills, "");
   std::printf(
       "ledger: %d kills of pservers and trainers, %lld pushes acknowledged, %lld begun "
       "alone, lost %lld, doubled %lld\n",

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
+#include <fstream>
 
 #include "pserver/client/client.h"
 
@@ -28,11 +30,15 @@ struct LedgerPush {
   int Slot() const { return static_cast<int>((number * 7 + trainer * 13) % kLedgerSlots); }
 };
 
-// Returns the options of a trainer. The options of two trainers may differ only in the trainer
+// Returns the options of a trainer. The job's secret is in the file TANDEM_SECRET_FILE, if there is
+// one. The options of two trainers may differ only in the trainer
 // number: a server rejects any other difference.
 inline ps::PsOptions LedgerOptions(int trainer) {
   ps::PsOptions options;
   options.job = "ledger";
+  if (const char* file = std::getenv("TANDEM_SECRET_FILE"); file != nullptr) {
+    std::getline(std::ifstream(file), options.security.secret);
+  }
   options.trainer = trainer;
   options.trainers = kLedgerTrainers;
   options.patience.retries = 100000;

@@ -1,0 +1,318 @@
+// Tests tandemrun --standbys: pservers are killed, and their directories are deleted.
+//   TANDEM_STANDBY_ROUNDS=N kills (20) TANDEM_STANDBY_SEED=N of their times (1)
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <thread>
+
+#include "absl/strings/str_split.h"
+#include "common/base/clock.h"
+#include "gmock/gmock.h"
+#include "proto/pserver.pb.h"
+#include "pserver/client/carrier/blocking_call.h"
+#include "pserver/client/client.h"
+#include "tests/support/process_test_util.h"
+#include "tests/support/push_ledger.h"
+#include "tests/support/push_ledger_check.h"
+
+namespace tandem {
+namespace {
+
+using testing::HasSubstr;
+using Args = std::vector<std::string>;
+
+constexpr char kFetched[] = "fetched the checkpoint of the primary";
+
+int Count(const std::string& text, const std::string& word) {
+  int count = 0;
+  for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) ++count;
+  return count;
+}
+
+class StandbyTest : public JobTest {
+ protected:
+  void TearDown() override {
+    unsetenv("TANDEM_SECRET_FILE");
+    job_process_.reset();
+    JobTest::TearDown();
+  }
+  Args Launch(int servers, int standbys, int workers = 2) const {
+    Args launch = {"--servers=" + std::to_string(servers), "--workers=" + std::to_string(workers),
+                   "--pserver_data_dir=" + Path("state")};
+    if (standbys > 0) {
+      launch.push_back("--standbys=" + std::to_string(standbys));
+      launch.push_back("--max_restarts=100000");
+    }
+    return launch;
+  }
+  // Starts a job whose trainers are ledger-trainers.
+  void StartLedger(const Args& launch) {
+    job_ = Write("ledger.pbtxt", LedgerJob());
+    const std::string script =
+        Write("trainer.sh", "#!/bin/sh\nexec " + Program("ledger-trainer") +
+                                " $TANDEM_PSERVERS $PADDLE_TRAINER_ID grpc " + Path("pushes") +
+                                "-$PADDLE_TRAINER_ID\n");
+    ASSERT_EQ(chmod(script.c_str(), 0700), 0);
+    Args all = launch;
+    all.push_back("--trainer_bin=" + script);
+    name_ = "ledger";
+    std::filesystem::remove_all(Path(name_ + ".log"));
+    job_process_ = StartJob(name_, all, {});
+  }
+  static std::string Program(const std::string& name) {
+    return std::string(std::getenv("TANDEM_BIN_DIR")) + "/" + name;
+  }
+  static std::string LedgerJob() {
+    return "name: \"ledger\"\nmodel { zoo: \"lenet\" }\ndata { format: \"idx\" dir: \"" +
+           std::string(kFashionMnist) + "\" }\n";
+  }
+  std::string LedgerOf(int trainer) const { return Path("pushes-" + std::to_string(trainer)); }
+  std::string Log(const std::string& file) const {
+    return ReadWholeFile(Path(name_ + ".log/" + file));
+  }
+  std::vector<std::string> Servers() const {
+    const auto record = nlohmann::json::parse(Log("job.json"), nullptr, /*exceptions=*/false);
+    if (!record.is_object()) return {};
+    return absl::StrSplit(record.value("pservers", ""), ',');
+  }
+  // Returns the status of a server; nullopt: it does not reply.
+  std::optional<StatusReply> StatusOf(int server) const;
+  static std::string MemberName(int server, int member) {
+    return member == 0 ? std::to_string(server)
+                       : std::to_string(server) + ".member-" + std::to_string(member);
+  }
+  // Returns the process id of a member; 0: it has not been started.
+  int64_t PidOf(int server, int member) const;
+  // Waits until one standby of the server follows its primary. `fetches`: number of checkpoints
+  // that the logs of the members must show. Returns the number of the primary; -1: none.
+  int AwaitWhole(int server, int fetches);
+  int Fetches(int server, int members) const {
+    int fetches = 0;
+    for (int m = 0; m < members; ++m) {
+      fetches += Count(Log("serverlog." + MemberName(server, m)), kFetched);
+    }
+    return fetches;
+  }
+  // Kills a member. `lose`: it loses its directory first.
+  void Kill(int server, int member, bool lose, int number = SIGKILL) {
+    const std::string dir = Path("state/pserver-" + MemberName(server, member));
+    std::error_code error;
+    if (lose) std::filesystem::rename(dir, Path("lost-" + std::to_string(lost_++)), error);
+    EXPECT_FALSE(error) << error.message();
+    const int64_t pid = PidOf(server, member);
+    ASSERT_GT(pid, 0);
+    ASSERT_EQ(kill(static_cast<pid_t>(pid), number), 0);
+  }
+  int64_t Acknowledged(int trainer) const { return Count(ReadWholeFile(LedgerOf(trainer)), "a "); }
+  // Waits until each trainer has two more acknowledged pushes, of which at least one began now.
+  double SecondsToNextPushes() {
+    const Time begin = SteadyNow();
+    int64_t until[kLedgerTrainers];
+    for (int t = 0; t < kLedgerTrainers; ++t) until[t] = Acknowledged(t) + 2;
+    EXPECT_TRUE(WaitUntil([&] {
+      for (int t = 0; t < kLedgerTrainers; ++t) {
+        if (Acknowledged(t) < until[t]) return false;
+      }
+      return true;
+    })) << "no push goes through\n"
+        << job_process_->Output();
+    return Seconds(SteadyNow() - begin);
+  }
+  // Makes the trainers pause and compares their ledgers with the servers.
+  LedgerSum Compare();
+
+  std::string name_;
+  std::unique_ptr<ChildProcess> job_process_;
+  int lost_ = 0;
+};
+
+std::optional<StatusReply> StandbyTest::StatusOf(int server) const {
+  const std::vector<std::string> servers = Servers();
+  if (static_cast<size_t>(server) >= servers.size()) return std::nullopt;
+  const StatusOr<Endpoint> endpoint = ParseEndpoint(servers[static_cast<size_t>(server)]);
+  if (!endpoint.ok()) return std::nullopt;
+  const auto credentials = rpc::MakeCredentials({}, "");
+  std::string secret;
+  std::getline(std::ifstream(Path(name_ + ".log/job.secret")), secret);
+  const auto record = nlohmann::json::parse(Log("job.json"), nullptr, /*exceptions=*/false);
+  ps::RawServer raw{rpc::MakeChannel(*endpoint, *credentials),
+                    std::make_shared<ps::ClientSession>(secret, record.value("job", ""),
+                                                        servers[static_cast<size_t>(server)])};
+  ps::BlockingCalls calls(std::move(raw));
+  StatusReply reply;
+  const Status status = calls.Call(rpc::PserverCall::kGetStatus, StatusRequest(), &reply,
+                                   SteadyNow() + std::chrono::seconds(2));
+  return status.ok() ? std::optional(reply) : std::nullopt;
+}
+
+int64_t StandbyTest::PidOf(int server, int member) const {
+  const std::string name = absl::StrFormat("pserver %d (member %d)", server, member);
+  int64_t pid = 0;
+  for (const auto line : absl::StrSplit(Log("events.jsonl"), '\n')) {
+    const auto event = nlohmann::json::parse(line, nullptr, /*exceptions=*/false);
+    if (!event.is_object() || event.value("event", "") != "started") continue;
+    if (event.value("process", "") == name) pid = event.value("pid", int64_t{0});
+  }
+  return pid;
+}
+
+int StandbyTest::AwaitWhole(int server, int fetches) {
+  int primary = -1;
+  EXPECT_TRUE(WaitUntil(
+      [&] {
+        const std::optional<StatusReply> status = StatusOf(server);
+        if (!status || !status->initialised() || Fetches(server, 3) < fetches) return false;
+        primary = static_cast<int>(status->member());
+        return std::ranges::any_of(status->standby(), [](const StandbyStatus& s) {
+          return s.current() && s.silent_seconds() < 2;
+        });
+      },
+      120))
+      << job_process_->Output() << Log("serverlog.0") << Log("serverlog.0.member-1");
+  return primary;
+}
+
+LedgerSum StandbyTest::Compare() {
+  for (int t = 0; t < kLedgerTrainers; ++t) std::ofstream(LedgerOf(t) + ".stop") << "\n";
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  LedgerSum sum;
+  setenv("TANDEM_SECRET_FILE", Path(name_ + ".log/job.secret").c_str(), 1);
+  const auto client = ps::PsClient::Connect(Servers(), LedgerOptions(0));
+  const Status configured = client.ok() ? ConfigureLedger(**client).status() : client.status();
+  EXPECT_TRUE(configured.ok()) << configured;
+  if (configured.ok())
+    CompareLedgers(
+        **client, [this](int t) { return LedgerOf(t); }, &sum);
+  return sum;
+}
+
+double Percentile(std::vector<double> values, double share) {
+  std::ranges::sort(values);
+  return values[std::min(values.size() - 1, static_cast<size_t>(share * values.size()))];
+}
+
+// In each round, the primary or a standby of a server is killed at a random moment. It loses its
+// directory if another member has all of its state.
+TEST_F(StandbyTest, NothingIsLostWithServersAndTheirDirectories) {
+  const int rounds = FromEnvironment("TANDEM_STANDBY_ROUNDS", 20);
+  const int seed = FromEnvironment("TANDEM_STANDBY_SEED", 1);
+  std::mt19937 random(static_cast<uint32_t>(seed));
+  constexpr int kServers = 2;
+  StartLedger(Launch(kServers, 1));
+  int fetches[kServers] = {1, 1}, directories = 0;
+  std::vector<double> pauses;  // of the trainers after the loss of a primary
+  for (int round = 0; round < rounds && !HasFailure(); ++round) {
+    const int server = static_cast<int>(random() % kServers);
+    const bool lose = random() % 4 != 0;
+    const int primary = AwaitWhole(server, lose ? fetches[server] : 0);
+    if (primary < 0) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 100));
+    const bool of_primary = random() % 10 < 7;
+    Kill(server, of_primary ? primary : 1 - primary, lose);
+    directories += lose;
+    fetches[server] = Fetches(server, 2) + lose;
+    const double pause = SecondsToNextPushes();
+    if (of_primary) pauses.push_back(pause);
+  }
+  const LedgerSum sum = Compare();
+  std::printf(
+      "standby ledger: seed %d, %d kills, %d of them with the directory, %lld pushes acknowledged, "
+      "%lld begun alone, lost %lld, doubled %lld\n",
+      seed, rounds, directories, static_cast<long long>(sum.acknowledged),
+      static_cast<long long>(sum.open), static_cast<long long>(sum.lost),
+      static_cast<long long>(sum.doubled));
+  ASSERT_FALSE(pauses.empty());
+  std::printf(
+      "pause of the pushes after the loss of one of %zu primaries: p50 %.3f s, p99 %.3f s, "
+      "maximum %.3f s\n",
+      pauses.size(), Percentile(pauses, 0.5), Percentile(pauses, 0.99),
+      *std::ranges::max_element(pauses));
+  EXPECT_GT(sum.acknowledged, 100);
+  EXPECT_EQ(sum.lost, 0);
+  EXPECT_EQ(sum.doubled, 0);
+}
+
+TEST_F(StandbyTest, LostServersChangeNoBitOfASyncJob) {
+  const Args args = {"--steps_max=400", "--optimizer.type=adam", "--optimizer.learning_rate=0.001",
+                     "--log_every_steps=1"};
+  const JobRun quiet = RunJob("quiet", Launch(2, 0), args);
+  std::filesystem::remove_all(Path("state"));
+  name_ = "killed";
+  job_process_ = StartJob(name_, Launch(2, 1), args);
+  int fetches[2] = {1, 1};
+  for (const int step : {20, 80, 140, 200}) {
+    ASSERT_TRUE(WaitUntil([&] { return StepOf(*job_process_) >= step; })) << job_process_->Output();
+    const int server = step % 40 == 0 ? 1 : 0;
+    const int primary = AwaitWhole(server, fetches[server]);
+    ASSERT_GE(primary, 0);
+    Kill(server, primary, /*lose=*/true);
+    fetches[server] = Fetches(server, 2) + 1;
+  }
+  EXPECT_EQ(job_process_->Wait(), 0) << job_process_->Output();
+  const std::string output = job_process_->Output();
+  EXPECT_THAT(output, HasSubstr("is the primary now (term 2000)"));
+  EXPECT_EQ(ResultOf("killed").params_sha256, quiet.result.params_sha256) << output;
+}
+
+// A stopped process is killed when it has not replied to tandemrun for some seconds.
+TEST_F(StandbyTest, AStoppedMemberIsReplaced) {
+  StartLedger(Launch(1, 1));
+  const int primary = AwaitWhole(0, 1);
+  ASSERT_GE(primary, 0);
+  for (const int member : {primary, primary}) {  // the primary, then the same process as a standby
+    Kill(0, member, /*lose=*/false, SIGSTOP);
+    EXPECT_LT(SecondsToNextPushes(), 30);
+    EXPECT_EQ(AwaitWhole(0, 1), 1 - primary);
+  }
+  EXPECT_THAT(job_process_->Output(),
+              HasSubstr(absl::StrFormat("pserver 0 (member %d) does not reply", primary)));
+  const LedgerSum sum = Compare();
+  EXPECT_EQ(sum.lost, 0);
+  EXPECT_EQ(sum.doubled, 0);
+}
+
+TEST_F(StandbyTest, ARestartedJobContinuesWithTheLastPrimary) {
+  StartLedger(Launch(1, 2));
+  const int first = AwaitWhole(0, 2);
+  ASSERT_GE(first, 0);
+  Kill(0, first, /*lose=*/true);
+  SecondsToNextPushes();
+  for (const int restart : {1, 2}) {
+    job_process_->Signal(restart == 1 ? SIGKILL : SIGTERM);
+    job_process_->Wait();
+    StartLedger(Launch(1, 2));
+    SecondsToNextPushes();
+  }
+  const LedgerSum sum = Compare();
+  EXPECT_GT(sum.acknowledged, 0);
+  EXPECT_EQ(sum.lost, 0);
+  EXPECT_EQ(sum.doubled, 0);
+  job_process_->Signal(SIGTERM);
+  job_process_->Wait();
+  StartLedger(Launch(1, 1));
+  EXPECT_EQ(job_process_->Wait(), 78);
+  EXPECT_THAT(job_process_->Output(), HasSubstr("is the state of a standby, and this job has 1"));
+}
+
+TEST_F(StandbyTest, TheLossOfAllStatesEndsTheJob) {
+  StartLedger(Launch(1, 1));
+  const int primary = AwaitWhole(0, 1);
+  ASSERT_GE(primary, 0);
+  // After more than a second, tandemrun knows that the members have a state. It is stopped, so that
+  // it sees both losses at the same time.
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  job_process_->Signal(SIGSTOP);
+  Kill(0, 1 - primary, /*lose=*/true);
+  Kill(0, primary, /*lose=*/true);
+  job_process_->Signal(SIGCONT);
+  EXPECT_NE(job_process_->Wait(), 0);
+  EXPECT_THAT(job_process_->Output(), HasSubstr("0 of 2 members of pserver 0 have its state"));
+}
+
+}  // namespace
+}  // namespace tandem
