@@ -63,6 +63,7 @@ FIGURES = {
     "deepfm_end_to_end": Bench.deepfm_end_to_end,
     "ps_vs_stores": Bench.ps_vs_stores,
     "ps_exactly_once": Bench.ps_exactly_once,
+    "ps_quorum": Bench.ps_quorum,
     "ps_snapshot": Bench.ps_snapshot,
     "ps_recovery": Bench.ps_recovery,
     "reader_text": Bench.reader_text,

@@ -57,6 +57,13 @@ class DurabilityFigures(PserverFigures):
             out["small_pushes_per_s"] / out["forgetful_small_pushes_per_s"], 3)
         return out
 
+    def ps_quorum(self):
+        out = self.ps_dense("ps_quorum", "quorum", "logged", "the same server without a standby",
+                            "the same")
+        out["small_ratio"] = round(
+            out["quorum_small_pushes_per_s"] / out["logged_small_pushes_per_s"], 3)
+        return out
+
     def ps_snapshot(self):
         out = self.ps_dense("ps_snapshot", "cut", "alone",
                             "the same pushes and pulls without checkpoints", "the same")

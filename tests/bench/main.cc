@@ -47,6 +47,7 @@ constexpr Row kRows[] = {
     {"reader_text", ReaderText},
     {"reader_jpeg", ReaderJpeg},
     {"ps_exactly_once", PsExactlyOnce},
+    {"ps_quorum", PsQuorum},
     {"ps_snapshot", PsSnapshot},
     {"ps_recovery", PsRecovery},
     {"hierarchical_hosts", HierarchicalHosts},

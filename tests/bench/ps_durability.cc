@@ -1,13 +1,15 @@
-// ps_exactly_once, ps_snapshot and ps_recovery: the cost of exactly-once pushes and of durability.
+// ps_exactly_once, ps_quorum, ps_snapshot and ps_recovery: the cost of exactly-once pushes and of
+// durability.
 //
 // ps_exactly_once: large pushes (1 MB) and small pushes (1 KB) to a server. driver.py alternates
 // between this program and the same program with a server that does not remember accepted pushes
 // (tests/sim/mutants). ps_exactly_once also alternates between three servers: a server that logs
 // the pushes (durability logged), a server that logs only the order of pushes (durability
-// replayable) and a server without a log. ps_snapshot: measures pushes and pulls, in turns without
-// checkpoints and while the server writes checkpoints one after the other.
-// ps_recovery: writes the data directory of a server. driver.py measures the restart of that
-// server.
+// replayable) and a server without a log. ps_quorum: alternates between a server that logs the
+// pushes and the same server with a standby in this process, which logs and applies them too.
+// ps_snapshot: measures pushes and pulls, in turns without checkpoints and while the server writes
+// checkpoints one after the other. ps_recovery: writes the data directory of a server. driver.py
+// measures the restart of that server.
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -15,6 +17,7 @@
 #include <thread>
 
 #include "pserver/pserver.h"
+#include "pserver/standby.h"
 #include "tests/bench/dense_ps.h"
 #include "tests/bench/report.h"
 #include "tests/bench/rows_table.h"
@@ -161,6 +164,39 @@ StatusOr<Report> PsExactlyOnce(const RunOptions& options) {
   report.Add("logged_mb_per_s", rates[0] * kAllBytes / kMegabyte);
   report.Add("replayable_mb_per_s", rates[1] * kAllBytes / kMegabyte);
   report.Add("beside_them_mb_per_s", rates[2] * kAllBytes / kMegabyte);
+  return report;
+}
+
+StatusOr<Report> PsQuorum(const RunOptions& options) {
+  const Values gradients = Filled(0.5f);
+  Report report;
+  for (const int64_t numel : {kNumel, int64_t{256}}) {
+    Folder folder;
+    TD_RETURN_IF_ERROR(folder.Make());
+    pserver::PserverOptions logging;
+    logging.job = "bench";
+    logging.data_dir = folder.path() + "/logged";
+    logging.durability = pserver::Durability::kLogged;
+    pserver::PserverOptions primary = logging, standby = logging;
+    primary.standbys = standby.standbys = 1;
+    primary.rpc.listen = standby.rpc.listen = {.path = folder.path() + "/socket"};
+    primary.data_dir = folder.path() + "/primary";
+    standby.data_dir = folder.path() + "/standby";
+    standby.member = 1;
+    ps::PsOptions client = OverShm();
+    client.job = logging.job;
+    Metrics metrics;
+    TD_ASSIGN_OR_RETURN(const auto follower,
+                        pserver::Standby::Start(standby, primary.rpc.listen, metrics));
+    DensePs logged(numel), quorum(numel);
+    TD_RETURN_IF_ERROR(logged.Start(logging, client));
+    TD_RETURN_IF_ERROR(quorum.Start(primary, client));
+    TD_ASSIGN_OR_RETURN(const auto rates, InTurns({&logged, &quorum}, gradients, options.seconds));
+    const bool small = numel != kNumel;
+    const double unit = small ? kVariables : kAllBytes / kMegabyte;
+    report.Add(small ? "logged_small_pushes_per_s" : "logged_mb_per_s", rates[0] * unit);
+    report.Add(small ? "quorum_small_pushes_per_s" : "quorum_mb_per_s", rates[1] * unit);
+  }
   return report;
 }
 

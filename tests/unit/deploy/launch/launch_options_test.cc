@@ -186,6 +186,19 @@ TEST_F(LaunchOptionsTest, RefusedLines) {
       {"--servers=1 --workers=1 --pserver_data_dir=d --keep_pushes_mb=9 @/job.pbtxt",
        "no effect without --durability=replayable"},
       {"--mode=collective --durability=logged @/job.pbtxt", "contradicts --mode=collective"},
+      {"--mode=collective --standbys=1 @/job.pbtxt", "contradicts --mode=collective"},
+      {"--servers=1 --workers=1 --standbys=1 @/job.pbtxt", "hint: set --pserver_data_dir=DIR"},
+      {"--servers=1 --workers=1 --standbys=17 --pserver_data_dir=d @/job.pbtxt", "--standbys"},
+      {"--servers=1 --workers=1 --standbys=1 --pserver_data_dir=d --durability=replayable "
+       "@/job.pbtxt",
+       "--standbys contradicts --durability=replayable"},
+      {"--servers=1 --workers=1 --standbys=1 --pserver_data_dir=d --max_restarts=0 @/job.pbtxt",
+       "--standbys contradicts --max_restarts"},
+      {"--servers=127.0.0.1:7000,240.0.0.1:7000 --workers=1 --standbys=1 --pserver_data_dir=d "
+       "@/job.pbtxt",
+       "with pservers on several hosts is not implemented"},
+      {"--servers=1 --workers=1 --standbys=1 --pserver_data_dir=d @/train.py",
+       "--standbys with a script is not implemented"},
       {"--mode=hybrid --nproc=2 @/job.pbtxt", "contradicts --mode=hybrid"},
       {"--mode=colective @/job.pbtxt", "hint: did you mean \"collective\"?"},
       {"--http_port=1 @/job.pbtxt", "--http_port is not implemented [TD1109]"},
@@ -552,6 +565,35 @@ TEST_F(LaunchOptionsTest, WordsOfRanksMayComeInPieces) {
   EXPECT_EQ(words.waits[0].limit, std::chrono::milliseconds(20));
   EXPECT_EQ(words.waits[0].start_limit, std::chrono::milliseconds(30));
   EXPECT_EQ(words.waits[1].whom.kind, "pserver");
+}
+
+TEST_F(LaunchOptionsTest, StandbysAreFurtherProcessesOfTheirPserver) {
+  const auto plan =
+      Plan("--servers=2 --workers=1 --standbys=2 --pserver_data_dir=/d --log_dir=/l @/job.pbtxt");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->Counts(", "), "2 pservers, 4 standbys, 1 trainer");
+  std::vector<std::string> names, logs;
+  for (const deploy::ProcessPlan& p : plan->processes) {
+    names.push_back(p.Name());
+    logs.push_back(p.log_file);
+  }
+  EXPECT_THAT(names,
+              testing::ElementsAre("pserver 0 (member 0)", "pserver 0 (member 1)",
+                                   "pserver 0 (member 2)", "pserver 1 (member 0)",
+                                   "pserver 1 (member 1)", "pserver 1 (member 2)", "trainer 0"));
+  EXPECT_THAT(logs, testing::ElementsAre("/l/serverlog.0", "/l/serverlog.0.member-1",
+                                         "/l/serverlog.0.member-2", "/l/serverlog.1",
+                                         "/l/serverlog.1.member-1", "/l/serverlog.1.member-2",
+                                         "/l/workerlog.0"));
+  const deploy::ProcessPlan& last = plan->processes[5];
+  for (const char* flag : {"--data_dir=/d/pserver-1.member-2", "--durability=logged",
+                           "--standbys=2", "--member=2", "--index=1"}) {
+    EXPECT_THAT(last.argv, Contains(flag));
+  }
+  EXPECT_EQ(last.endpoint.Text(), plan->processes[3].endpoint.Text());
+  EXPECT_EQ(Options("--servers=1 --workers=1 --standbys=1 --pserver_data_dir=/d @/job.pbtxt")
+                ->supervision.max_restarts,
+            10);
 }
 
 }  // namespace
