@@ -3,6 +3,7 @@
 //   waits KIND NUMBER KIND NUMBER MS LIMIT_MS START_LIMIT_MS    one process waits for another
 //   here KIND NUMBER                                            the process has joined the job
 //   ready RANK                                                  this trainer can join the job
+// `tandem promote` writes `promote RANK` into the same FIFO (deploy/launch/rank_reports.h).
 // KIND is trainer, pserver or caller. A caller is a trainer; its NUMBER is its index among the
 // callers of a pserver. A report never blocks. A report is lost if tandemrun does not read the
 // FIFO.

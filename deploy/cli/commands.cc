@@ -28,6 +28,7 @@ const std::vector<Command>& Commands() {
       {"restore", RunRestore, "restore a job's pservers from their checkpoints"},
       {"rebalance", RunRebalance,
        "distribute rows and slices evenly over a running job's pservers"},
+      {"promote", RunPromote, "make a standby of a pserver its primary"},
       {"drain", RunDrain, "stop a job that tandemrun started on this host, or empty one pserver"},
       {"events", RunEvents, "show the process events of a job: start, exit, restart, loss"},
       {"certs", RunCerts, "create and show certificates for TLS between trainers and pservers"},

@@ -26,6 +26,7 @@ int RunKnobs(const Args& args);
 int RunLint(const Args& args);
 int RunPlan(const Args& args);
 int RunProfile(const Args& args);
+int RunPromote(const Args& args);
 int RunRebalance(const Args& args);
 int RunRestore(const Args& args);
 int RunSave(const Args& args);

@@ -73,6 +73,7 @@ Status WriteJobRecord(const LaunchPlan& plan) {
                          {"endpoint", p.endpoint.port == 0 ? "" : p.endpoint.Text()},
                          {"status_page", p.status_page},
                          {"log_file", Absolute(p.log_file)}});
+    if (p.member >= 0) processes.back()["member"] = p.member;
   }
   const json whole = {{"job", plan.job_name},
                       {"mode", ModeName(plan.mode)},
@@ -120,8 +121,8 @@ StatusOr<JobRecord> ReadJobRecord(const std::string& log_dir) {
     record.tls_dir = whole.value("tls_dir", "");
     for (const json& p : whole.at("processes")) {
       record.processes.push_back({p.at("role").get<std::string>(), p.at("rank").get<int>(),
-                                  p.value("endpoint", ""), p.value("status_page", ""),
-                                  p.value("log_file", "")});
+                                  p.value("member", -1), p.value("endpoint", ""),
+                                  p.value("status_page", ""), p.value("log_file", "")});
     }
   } catch (const json::exception& error) {
     return DataLoss("%s is not a file of tandemrun: %s [TD7002]", path, error.what());

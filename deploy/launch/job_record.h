@@ -16,6 +16,7 @@ namespace tandem::deploy {
 struct ProcessRecord {
   std::string role;  // role of the process: "pserver" or "trainer"
   int rank = 0;
+  int member = -1;          // as ProcessPlan::member
   std::string endpoint;     // address "host:port"; a trainer in pserver mode does not listen on it
   std::string status_page;  // URL such as "http://127.0.0.1:8000/"; empty: no status page
   std::string log_file;
@@ -55,7 +56,7 @@ Status CheckDirFree(const std::string& log_dir);
 struct JobEvent {
   std::string time;  // time in UTC, ISO 8601
   // Kind of the event: started, ended, silent, restarted, lost, joined, added, drained, left,
-  // stopping, failed, done or cut.
+  // promoted, replaced, not promoted, stopping, failed, done or cut.
   std::string event;
   std::string process;  // process such as "pserver 0"; empty: the event is about the job
   int64_t pid = 0;      // pid of the process; 0: no process

@@ -7,11 +7,14 @@
 #include <cerrno>
 #include <sstream>
 
+#include "absl/strings/str_format.h"
 #include "common/base/require.h"
 #include "common/os/files.h"
 
 namespace tandem::deploy {
 namespace {
+
+constexpr char kPromote[] = "promote";
 
 bool ReadWait(std::istream& words, ProcessWait& wait) {
   int64_t waited = 0, limit = 0, start_limit = 0;
@@ -28,7 +31,7 @@ bool ReadWait(std::istream& words, ProcessWait& wait) {
 }  // namespace
 
 Status RankReportFifo::Open(const std::string& path) {
-  TD_REQUIRE(fifo_.get() < 0 && path.size() > 0);
+  TD_REQUIRE(fifo_.get() < 0 && !path.empty());
   unlink(path.c_str());
   if (mkfifo(path.c_str(), 0600) != 0) return FileError(path, "cannot be made", errno);
   path_ = path;
@@ -63,8 +66,18 @@ RankReports RankReportFifo::Read() {
     if (word == "waits" && ReadWait(words, wait)) said.waits.push_back(wait);
     if (word == "here" && words >> process.kind >> process.number) said.here.push_back(process);
     if (word == "ready" && words >> rank) said.ready.push_back(rank);
+    if (word == kPromote && words >> rank) said.promoted.push_back(rank);
   }
   return said;
+}
+
+Status RequestPromotion(const std::string& path, int rank) {
+  const Fd fifo(open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+  const std::string line = absl::StrFormat("%s %d\n", kPromote, rank);
+  // write() writes a line of at most PIPE_BUF bytes completely or not at all (pipe(7)).
+  if (fifo.valid() && write(fifo.get(), line.data(), line.size()) > 0) return OkStatus();
+  return Unavailable("cannot send a request to tandemrun through %s: %s [TD4032]", path,
+                     ErrnoText(errno));
 }
 
 }  // namespace tandem::deploy

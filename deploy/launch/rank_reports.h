@@ -27,7 +27,8 @@ struct ProcessWait {
 struct RankReports {
   std::vector<ProcessWait> waits;
   std::vector<NamedProcess> here;
-  std::vector<int> ready;  // ranks of trainers that are ready to join
+  std::vector<int> ready;     // ranks of trainers that are ready to join
+  std::vector<int> promoted;  // ranks of pservers of which a standby must become the primary
 };
 
 class RankReportFifo {
@@ -46,5 +47,9 @@ class RankReportFifo {
   Fd fifo_;
   std::string rest_;  // the beginning of a line that is not complete yet
 };
+
+// Asks the tandemrun that reads the FIFO at `path` to make a standby of pserver `rank` its primary.
+// Does not block. UNAVAILABLE: tandemrun does not read the FIFO.
+Status RequestPromotion(const std::string& path, int rank);
 
 }  // namespace tandem::deploy

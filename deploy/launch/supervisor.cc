@@ -194,6 +194,7 @@ void Supervisor::HandleReports() {
   }
   for (const int rank : reports.ready) Admit(rank);
   for (const ProcessWait& wait : reports.waits) OnWait(wait);
+  for (const int rank : reports.promoted) Promote(rank);
 }
 
 void Supervisor::OnWait(const ProcessWait& wait) {
@@ -219,6 +220,43 @@ void Supervisor::OnWait(const ProcessWait& wait) {
   // Records the process as the first failure now, because other processes may fail without it
   // before the supervisor notices its end.
   if (!plan_.elastic() && !MayRestart(*process->plan)) failure_.Blame(*process);
+}
+
+std::string Supervisor::ObstacleToPromotion(int rank) const {
+  if (stop_.stopping() || failure_.known()) return "the job is stopping";
+  const JobProcess* const primary = processes_.Find({"pserver", rank});
+  if (primary == nullptr || primary->plan->member < 0) return "it has no primary with standbys now";
+  if (primary->stuck) return "its primary was killed a moment ago";
+  const auto& all = processes_.all();
+  if (std::none_of(all.begin(), all.end(), [rank](const auto& p) {
+        return p->is(Role::kPserver) && p->plan->rank == rank && p->standby && p->running();
+      })) {
+    return "no standby is running";
+  }
+  // The killed processes that have not ended yet need a restart too.
+  const auto killed = std::count_if(all.begin(), all.end(), [](const auto& p) {
+    return p->running() && (p->stuck || p->unresponsive > Duration::zero());
+  });
+  if (restarts_ + killed >= options_.max_restarts) {
+    return absl::StrFormat(
+        "the old primary needs a restart, and %d of %d restarts are used (--max_restarts)",
+        restarts_ + killed, options_.max_restarts);
+  }
+  return MayRestart(*primary->plan) ? "" : "the job is ending";
+}
+
+void Supervisor::Promote(int rank) {
+  const std::string name = absl::StrFormat("pserver %d", rank);
+  const std::string obstacle = ObstacleToPromotion(rank);
+  if (!obstacle.empty()) {
+    journal_.Say(absl::StrFormat("tandem promote: %s keeps its primary: %s", name, obstacle));
+    return journal_.Note("not promoted", name, 0, obstacle);
+  }
+  JobProcess* const primary = processes_.Find({"pserver", rank});
+  journal_.Say(absl::StrFormat("tandem promote: killing %s, so that a standby replaces it",
+                               primary->plan->Name()));
+  journal_.Note("replaced", primary->plan->Name(), primary->process->pid(), "tandem promote");
+  primary->Signal(SIGKILL);
 }
 
 // ---- Ended processes ----------------------------------------------------------------------------

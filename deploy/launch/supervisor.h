@@ -57,6 +57,11 @@ class Supervisor {
   // Handles a report that a process waits for another process. Warns the user. If the wait has
   // reached its limit, the awaited process hangs, and OnWait kills it.
   void OnWait(const ProcessWait& wait);
+  // Handles a request to make a standby of pserver `rank` its primary. Kills the present primary,
+  // which is restarted as a standby. If this is not possible, tells the user why.
+  void Promote(int rank);
+  // Returns why a standby of pserver `rank` cannot become its primary now; "": it can.
+  std::string ObstacleToPromotion(int rank) const;
   void OnEnded(std::vector<JobProcess*> ended);
   // Returns whether another program stopped the pserver, which ended while trainers are running.
   // tandemrun itself stops pservers after the trainers.

@@ -233,7 +233,7 @@ std::vector<ErrorCode> ReplicationErrors() {
        "a primary without standbys or without durability logged; two standbys with one number",
        "start primary and standbys with durability logged and the same number of standbys, and "
        "number the standbys from 1",
-       "this primary has 1 standbys, but the call names standby 2 [TD4028]"},
+       "a server with 1 standbys has no member 2 [TD4028]; hint: number its members from 0 to 1"},
       {4029, "a server is not the newest primary",
        "each promotion of a standby begins a term; a server of an earlier term, or with fewer "
        "entries than its standby, must not replace the state of a newer one",
@@ -244,6 +244,34 @@ std::vector<ErrorCode> ReplicationErrors() {
        "a standby was promoted: it has term 2, and this server has term 1 [TD4029]; hint: stop "
        "this "
        "server, or start it as a standby of the promoted server"},
+      {4030, "a server whose newest state is unknown",
+       "tandemrun makes the member with the latest state the primary, but the members have too few "
+       "states to know it, or states of different jobs",
+       "directories that were deleted or exchanged while the job was stopped; directories of two "
+       "jobs",
+       "put the directories of all members back; or delete all of them, and start the job from a "
+       "checkpoint",
+       "1 of 3 members of pserver 0 have its state, but 2 are needed to know all acknowledged "
+       "pushes [TD4030]; hint: put the directories of the other members back, or start the job "
+       "from a checkpoint"},
+      {4031, "fewer standbys than before",
+       "the directory of the pservers has the state of a standby that this job would not start; "
+       "this standby may have pushes that the others lack",
+       "a smaller --standbys than in the last run, or none",
+       "use the same number of standbys; remove the directory only if its member was not the last "
+       "primary",
+       "state/pserver-0.member-1 is the state of a standby, and this job has 0 standbys for each "
+       "pserver [TD4031]; hint: use --standbys=1 or more as before, or remove this directory if it "
+       "has no newer state than the others"},
+      {4032, "a standby that cannot become the primary",
+       "tandem promote ends the primary only if a standby has its state, and if tandemrun can "
+       "restart the ended process as a standby",
+       "a standby that is restarting or copies the checkpoint; no restart is left "
+       "(--max_restarts); a job that ends",
+       "run tandem status LOG_DIR to see the standbys, and run the command again when they follow; "
+       "start the job with a higher --max_restarts",
+       "pserver 0 has 0 standbys that follow its primary, but a promotion needs 1 [TD4032]; hint: "
+       "run tandem status log-job, and try again when the standbys follow"},
   };
 }
 

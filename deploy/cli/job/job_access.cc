@@ -139,6 +139,25 @@ Status TakeKeys(const ParsedArgs& args, const std::vector<rpc::PeerRole>& roles,
 
 }  // namespace
 
+std::vector<int> MembersOf(const JobAccess& job, int server) {
+  std::vector<int> members;
+  if (!job.record) return members;
+  for (const ProcessRecord& p : job.record->processes) {
+    if (p.role == "pserver" && p.rank == server && p.member >= 0) members.push_back(p.member);
+  }
+  std::ranges::sort(members);
+  return members;
+}
+
+Status CheckRunsHere(const std::string& log_dir, const JobRecord& record) {
+  if (LauncherRuns(record)) return OkStatus();
+  TD_RETURN_IF_ERROR(CheckNotOver(log_dir, record));
+  return FailedPrecondition(
+      "job %s of log directory %s has ended, or runs on another host [TD7003]; hint: run tandem "
+      "events %s",
+      record.job, log_dir, log_dir);
+}
+
 std::vector<FlagSpec> AccessFlags(std::vector<FlagSpec> more) {
   std::vector<FlagSpec> flags = {
       {"pservers", "", "LIST", "HOST:PORT of each pserver, instead of a log directory"},

@@ -49,6 +49,15 @@ struct JobAccess {
   Duration timeout = std::chrono::seconds(5);  // time limit for one reply
 };
 
+// Returns the numbers of the members of pserver `server`, which are its primary and its standbys,
+// in ascending order. Empty: the pserver has no standbys, or it is unknown whether it has them,
+// because the user named addresses or the pserver runs on another host.
+std::vector<int> MembersOf(const JobAccess& job, int server);
+
+// Checks that the tandemrun of the job runs on this host. FAILED_PRECONDITION: the job has ended,
+// or it runs on another host.
+Status CheckRunsHere(const std::string& log_dir, const JobRecord& record);
+
 // Returns the flags by which the user names a job (--pservers, --status_pages, --job,
 // --secret_file, --tls_dir, --timeout_s), --output, and then `more`, the command's own flags.
 std::vector<FlagSpec> AccessFlags(std::vector<FlagSpec> more = {});

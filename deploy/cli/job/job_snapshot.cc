@@ -77,6 +77,9 @@ ServerRow AskServer(const JobAccess& access, size_t i, std::map<int, TrainerRow>
     row.row_bytes += table.bytes();
     row.rows_extended += table.extended();
   }
+  row.term = reply.term();
+  row.member = static_cast<int>(reply.member());
+  row.standbys = StandbysOf(reply, MembersOf(access, row.index));
   AddVariables(reply, row.index, job);
   AddTrainers(reply, trainers);
   return row;
@@ -177,6 +180,11 @@ JobSnapshot LookAt(const JobAccess& access) {
   for (auto& [rank, row] : trainers) job.trainers.push_back(std::move(row));
   TD_REQUIRE(job.problems.size() <= job.asked);
   FindSlow(job);
+  for (const ServerRow& server : job.servers) {
+    for (const StandbyRow& standby : server.standbys) {
+      if (auto slow = standby.SlowText(server.index)) job.slow.push_back(*std::move(slow));
+    }
+  }
   return job;
 }
 

@@ -8,6 +8,7 @@
 
 #include "common/base/clock.h"
 #include "deploy/cli/job/job_access.h"
+#include "deploy/cli/job/standby_rows.h"
 
 namespace tandem::deploy {
 
@@ -25,6 +26,11 @@ struct ServerRow {
   int64_t slices = 0, elements = 0;
   uint64_t rows = 0, row_bytes = 0;  // number and bytes of the rows in tables
   uint64_t rows_extended = 0;        // number of rows that have all their values
+  // Term of this primary and its number among the members of the server; a term of 0 means that the
+  // server has no standbys.
+  uint64_t term = 0;
+  int member = 0;
+  std::vector<StandbyRow> standbys;
 };
 
 struct TrainerRow {
@@ -61,7 +67,7 @@ struct JobSnapshot {
   std::map<std::string, VariableRow> variables;
   size_t asked = 0;                   // number of processes that were queried
   std::vector<std::string> problems;  // one text for each process that does not reply: the cause
-  // One sentence for each trainer that lags or has sent nothing for some time.
+  // One sentence for each trainer or standby that lags or has sent nothing for some time.
   std::vector<std::string> slow;
 
   bool AllAnswer() const { return problems.empty(); }

@@ -36,6 +36,27 @@ std::string ServersText(const JobSnapshot& now) {
   return TableText(rows);
 }
 
+// Returns the table of the primaries and their standbys; "": no server has standbys.
+std::string MembersText(const JobSnapshot& now) {
+  std::vector<std::vector<std::string>> rows = {
+      {"PSERVER", "MEMBER", "STATE", "LAG ENTRIES", "LAG BYTES", "LAG TIME", "SILENT"}};
+  const auto seconds = [](double s) { return absl::StrFormat("%.1f s", s); };
+  for (const ServerRow& server : now.servers) {
+    if (server.term == 0) continue;
+    const std::string index = std::to_string(server.index);
+    rows.push_back({index, std::to_string(server.member),
+                    absl::StrFormat("primary of term %d", server.term), "-", "-", "-", "-"});
+    for (const StandbyRow& s : server.standbys) {
+      rows.push_back({index, std::to_string(s.member), s.state,
+                      s.current ? std::to_string(s.lag_entries) : "-",
+                      s.current ? std::to_string(s.lag_bytes) : "-",
+                      s.current ? seconds(s.lag_seconds) : "-",
+                      s.connected ? seconds(s.silent_seconds) : "-"});
+    }
+  }
+  return rows.size() == 1 ? "" : "\n" + TableText(rows);
+}
+
 std::string TrainersText(const JobSnapshot& now) {
   std::vector<std::vector<std::string>> rows = {{"TRAINER", "STATE", "STEP", "PUSHES", "SILENT",
                                                  "SAMPLES/S", "DATA WAIT", "REMAINING",
@@ -73,7 +94,7 @@ std::string StatusText(const JobSnapshot& now, const JobSnapshot* before) {
           Counted(now.trainers.size(), "trainer");
   if (!now.servers.empty()) text += absl::StrFormat(", version %d", now.Version());
   text += Rate(now, before) + "\n";
-  if (!now.servers.empty()) text += "\n" + ServersText(now);
+  if (!now.servers.empty()) text += "\n" + ServersText(now) + MembersText(now);
   if (!now.trainers.empty()) text += "\n" + TrainersText(now);
   if (!now.slow.empty() || !now.problems.empty()) text += "\n";
   for (const std::string& slow : now.slow) {
@@ -102,6 +123,29 @@ std::string VariablesText(const JobSnapshot& now) {
                                    : "");
 }
 
+namespace {
+
+Json ToJson(const StandbyRow& s) {
+  Json row = {{"member", s.member}, {"state", s.state}};
+  if (s.connected) row["silent_seconds"] = s.silent_seconds;
+  if (!s.current) return row;
+  row["lag_entries"] = s.lag_entries;
+  row["lag_bytes"] = s.lag_bytes;
+  row["lag_seconds"] = s.lag_seconds;
+  return row;
+}
+
+// Adds the members of a server with standbys.
+void AddMembers(const ServerRow& server, Json* row) {
+  if (server.term == 0) return;
+  (*row)["member"] = server.member;
+  (*row)["term"] = server.term;
+  (*row)["standbys"] = Json::array();
+  for (const StandbyRow& s : server.standbys) (*row)["standbys"].push_back(ToJson(s));
+}
+
+}  // namespace
+
 std::string StatusJson(const JobSnapshot& now) {
   Json servers = Json::array(), trainers = Json::array();
   for (const ServerRow& s : now.servers) {
@@ -116,6 +160,7 @@ std::string StatusJson(const JobSnapshot& now) {
                        {"rows", s.rows},
                        {"rows_extended", s.rows_extended},
                        {"row_bytes", s.row_bytes}});
+    AddMembers(s, &servers.back());
   }
   for (const TrainerRow& t : now.trainers) {
     Json row = {{"rank", t.rank}, {"state", t.state}};

@@ -155,13 +155,7 @@ Status Drain(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(const std::string dir, Dir(args));
   TD_ASSIGN_OR_RETURN(const int seconds, args.GetInt("wait_s", 60, 0, 86400));
   TD_ASSIGN_OR_RETURN(const JobRecord record, ReadJobRecord(dir));
-  if (!LauncherRuns(record)) {
-    TD_RETURN_IF_ERROR(CheckNotOver(dir, record));
-    return FailedPrecondition(
-        "job %s of log directory %s has ended, or runs on another host [TD7003]; hint: run tandem "
-        "events %s",
-        record.job, dir, dir);
-  }
+  TD_RETURN_IF_ERROR(CheckRunsHere(dir, record));
   TD_RETURN_IF_ERROR(SignalLauncher(record, SIGTERM));
   const auto say = [&](const char* text, bool over) {
     const Json json = {{"job", record.job}, {"over", over}};

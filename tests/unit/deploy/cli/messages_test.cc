@@ -52,6 +52,7 @@ const std::map<std::string, std::string>& Elsewhere() {
   static const char* const kLauncher =
       "a tandemrun that was killed, or is another user's; "
       "job_record_test";
+  static const char* const kStandbys = "a running job with standbys; e2e_promote_test";
   static const char* const kServers = "a running job with tables; e2e_rebalance_test has some";
   static const std::map<std::string, std::string> rows = {
       {"%s is not running", kRace},
@@ -86,7 +87,6 @@ const std::map<std::string, std::string>& Elsewhere() {
        "[TD1005]; "
        "hint: drain another pserver",
        kServers},
-      {"there is no pserver %d: the job has %d pservers [TD1004]", kServers},
       {"the pservers were not restored: sync mode needs checkpoints of one version, but the "
        "pservers have checkpoints of versions %s [TD7012]; hint: run tandem save while no trainer "
        "pushes, or start the pservers "
@@ -120,9 +120,16 @@ const std::map<std::string, std::string>& Elsewhere() {
       {"the shared-memory connection has no method %d",
        "a client of another version; shm_rpc_test"},
       {"this server does not support shared-memory connections", "pserver_shm_calls_test"},
-      {"standbys need durability logged, because they receive the write-ahead log [TD4028]; "
-       "hint: set --durability=logged",
-       "no program has a flag for standbys; pserver_replication_test"},
+      {"pserver %d has %d standbys that follow its primary, but a promotion needs %d [TD4032]; "
+       "hint: run tandem status %s, and try again when the standbys follow",
+       kStandbys},
+      {"%s keeps its primary: %s [TD4032]; hint: run tandem events %s", kStandbys},
+      {"pserver %d has no new primary after %d s [TD4032]; hint: run tandem events %s", kStandbys},
+      {"pserver %d: member %d was restarted and is the primary again (term %d) [TD4032]; hint: "
+       "run tandem status %s, and try again when the standbys follow",
+       "a standby that hangs when the primary is killed"},
+      {"cannot send a request to tandemrun through %s: %s [TD4032]", kStandbys},
+      {"cannot make a socket to %s: %s", kKernel},
   };
   return rows;
 }

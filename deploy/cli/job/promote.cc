@@ -1,0 +1,158 @@
+// Implements the command promote, which makes a standby of a pserver its primary.
+#include <poll.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "deploy/cli/commands.h"
+#include "deploy/cli/console.h"
+#include "deploy/cli/job/job_access.h"
+#include "deploy/cli/job/standby_rows.h"
+#include "deploy/launch/rank_reports.h"
+#include "proto/pserver.pb.h"
+
+namespace tandem::deploy {
+namespace {
+
+constexpr int kPollMs = 10;  // time between two looks at the server
+// Time limit for one reply of the new primary, which may not read its connections yet.
+constexpr Duration kLookTimeout = std::chrono::seconds(1);
+
+struct Promotion {
+  int server = 0;
+  int seconds_max = 0;  // time limit
+  bool as_json = false;
+  uint64_t term = 0;  // term of the primary before the promotion
+  int member = 0;     // member that was the primary before the promotion
+};
+
+// Returns the number of the pserver, and removes it from the arguments.
+StatusOr<int> TakeServer(ParsedArgs& args) {
+  int server = -1;
+  const bool given = !args.positional.empty();
+  if (given && absl::SimpleAtoi(args.positional.back(), &server) && server >= 0) {
+    args.positional.pop_back();
+    return server;
+  }
+  return InvalidArgument(
+      "the number of the pserver is missing%s [TD1007]; hint: run tandem promote LOG_DIR N",
+      given ? absl::StrFormat(": got \"%s\"", args.positional.back()) : "");
+}
+
+// Checks that the server has enough standbys that have its state. Fills `what` with its present
+// primary.
+Status CheckStandbys(const JobAccess& access, Promotion& what) {
+  const auto servers = static_cast<int>(access.pservers.size());
+  if (what.server >= servers) {
+    return InvalidArgument("there is no pserver %d: the job has %d pservers [TD1004]", what.server,
+                           servers);
+  }
+  const std::vector<int> members = MembersOf(access, what.server);
+  if (members.empty()) {
+    return FailedPrecondition(
+        "pserver %d has no standbys [TD4028]; hint: start the job with tandemrun --standbys=1",
+        what.server);
+  }
+  StatusReply reply;
+  TD_RETURN_IF_ERROR(ServerAccess(access, static_cast<size_t>(what.server)).GetStatus(&reply));
+  what.term = reply.term();
+  what.member = static_cast<int>(reply.member());
+  const std::vector<StandbyRow> standbys = StandbysOf(reply, members);
+  const auto follow = std::ranges::count_if(standbys, &StandbyRow::Follows);
+  // A set of this many members has each acknowledged push (server_group.h).
+  const auto needed = static_cast<int64_t>(members.size() - members.size() / 2);
+  if (follow >= needed) return OkStatus();
+  return FailedPrecondition(
+      "pserver %d has %d standbys that follow its primary, but a promotion needs %d [TD4032]; "
+      "hint: run tandem status %s, and try again when the standbys follow",
+      what.server, follow, needed, access.dir);
+}
+
+// Returns an error if tandemrun has written, after its first `before` events, that it does not
+// promote a standby.
+Status CheckAccepted(const JobAccess& access, int server, size_t before) {
+  const StatusOr<std::vector<JobEvent>> events = ReadEvents(access.dir);
+  const std::string name = absl::StrFormat("pserver %d", server);
+  for (size_t i = before; events.ok() && i < events->size(); ++i) {
+    const JobEvent& e = (*events)[i];
+    if (e.event == "replaced" && absl::StartsWith(e.process, name + " ")) return OkStatus();
+    if (e.event != "not promoted" || e.process != name) continue;
+    return FailedPrecondition("%s keeps its primary: %s [TD4032]; hint: run tandem events %s", name,
+                              e.text, access.dir);
+  }
+  return OkStatus();
+}
+
+// Waits until a member serves a later term. Returns its status.
+StatusOr<StatusReply> AwaitPrimary(const JobAccess& access, const Promotion& what, size_t before) {
+  JobAccess quick = access;
+  quick.timeout = std::min(access.timeout, kLookTimeout);
+  const Time deadline = SteadyNow() + std::chrono::seconds(what.seconds_max);
+  while (true) {
+    StatusReply reply;
+    const Status answer = ServerAccess(quick, static_cast<size_t>(what.server)).GetStatus(&reply);
+    if (answer.ok() && reply.term() > what.term) return reply;
+    TD_RETURN_IF_ERROR(CheckAccepted(access, what.server, before));
+    TD_RETURN_IF_ERROR(CheckRunsHere(access.dir, *access.record));
+    if (SteadyNow() >= deadline) {
+      return DeadlineExceeded(
+          "pserver %d has no new primary after %d s [TD4032]; hint: run tandem events %s",
+          what.server, what.seconds_max, access.dir);
+    }
+    poll(nullptr, 0, kPollMs);
+  }
+}
+
+Status Promote(const ParsedArgs& given) {
+  ParsedArgs args = given;
+  Promotion what;
+  TD_ASSIGN_OR_RETURN(what.as_json, WantsJson(args));
+  TD_ASSIGN_OR_RETURN(what.seconds_max, args.GetInt("wait_s", 30, 1, 86400));
+  TD_ASSIGN_OR_RETURN(what.server, TakeServer(args));
+  TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
+  TD_RETURN_IF_ERROR(CheckRunsHere(access.dir, *access.record));
+  TD_RETURN_IF_ERROR(CheckStandbys(access, what));
+  TD_ASSIGN_OR_RETURN(const std::vector<JobEvent> events, ReadEvents(access.dir));
+  const Time began = SteadyNow();
+  TD_RETURN_IF_ERROR(RequestPromotion(access.dir + "/silent", what.server));
+  TD_ASSIGN_OR_RETURN(const StatusReply now, AwaitPrimary(access, what, events.size()));
+  const double seconds = Seconds(SteadyNow() - began);
+  const auto member = static_cast<int>(now.member());
+  if (member == what.member) {
+    return Unavailable(
+        "pserver %d: member %d was restarted and is the primary again (term %d) [TD4032]; hint: "
+        "run tandem status %s, and try again when the standbys follow",
+        what.server, member, now.term(), access.dir);
+  }
+  if (what.as_json) {
+    const nlohmann::ordered_json json = {{"pserver", what.server},
+                                         {"member", member},
+                                         {"previous_member", what.member},
+                                         {"term", now.term()},
+                                         {"seconds", seconds}};
+    std::puts(json.dump(2).c_str());
+    return OkStatus();
+  }
+  std::printf("pserver %d: member %d is the primary (term %llu), after %.1f s\n", what.server,
+              member, static_cast<unsigned long long>(now.term()), seconds);
+  return OkStatus();
+}
+
+}  // namespace
+
+int RunPromote(const Args& args) {
+  return RunBody(
+      "promote",
+      "tandem promote [LOG_DIR] N: makes a standby of pserver N its primary, while trainers "
+      "continue.\ntandemrun ends the present primary and restarts it as a standby, which is one "
+      "of\n--max_restarts. No acknowledged push is lost. The job must run on this host.\n",
+      {{"wait_s", "", "N", "time limit for the promotion (default 30)"},
+       {"timeout_s", "", "N", "time limit for one reply of the pserver (default 5)"},
+       kOutputFlag},
+      args, Promote);
+}
+
+}  // namespace tandem::deploy
