@@ -1,25 +1,16 @@
 #include "pserver/replication/log_follower.h"
 
-#include <unistd.h>
-
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/os/files.h"
 #include "common/rpc/credentials/exposure.h"
 #include "common/rpc/credentials/identity.h"
 #include "common/threads/runner.h"
 #include "proto/pserver.pb.h"
 #include "pserver/client/carrier/blocking_call.h"
-#include "pserver/wire/log_record.h"
 
 namespace tandem::pserver {
 namespace {
-
-// Time limit of a request in addition to the time for which the primary may hold it.
-constexpr Duration kCallTimeout = std::chrono::seconds(10);
-// Time limit of the first part of a checkpoint, for which the primary may have to write it.
-constexpr Duration kFirstPartTimeout = std::chrono::minutes(5);
 
 std::string UriOf(const LogFollower::Options& options) {
   if (!options.tls.enabled()) return "";
@@ -28,9 +19,22 @@ std::string UriOf(const LogFollower::Options& options) {
 
 }  // namespace
 
-struct LogFollower::Connection {
+struct LogFollower::Connection final : PrimaryCalls {
   explicit Connection(ps::RawServer raw) : calls(std::move(raw)) {}
+  Status FetchLog(const FetchLogRequest& request, Duration timeout, FetchLogReply* reply) override {
+    TD_RETURN_IF_ERROR(
+        calls.Call(rpc::PserverCall::kFetchLog, request, reply, SteadyNow() + timeout));
+    follower->OnReply(reply->last());
+    return OkStatus();
+  }
+  Status FetchCheckpoint(const FetchCheckpointRequest& request, Duration timeout,
+                         FetchCheckpointReply* reply) override {
+    return calls.Call(rpc::PserverCall::kFetchCheckpoint, request, reply, SteadyNow() + timeout);
+  }
+  bool stopped() const override { return follower->stopped(); }
+
   ps::BlockingCalls calls;
+  LogFollower* follower = nullptr;  // set before the first call
 };
 
 StatusOr<std::unique_ptr<LogFollower>> LogFollower::Start(Options options, StandbyState& state) {
@@ -50,6 +54,7 @@ StatusOr<std::unique_ptr<LogFollower>> LogFollower::Start(Options options, Stand
 LogFollower::LogFollower(Options options, StandbyState& state,
                          std::unique_ptr<Connection> connection)
     : options_(std::move(options)), state_(state), connection_(std::move(connection)) {
+  connection_->follower = this;
   progress_.position = state_.position();
   thread_ = std::thread([this] { Loop(); });
 }
@@ -76,10 +81,19 @@ LogFollower::Progress LogFollower::progress() const {
   return progress_;
 }
 
+void LogFollower::OnReply(uint64_t primary_last) {
+  MutexLock lock(mu_);
+  progress_.heard = SteadyNow();
+  progress_.primary_last = primary_last;
+}
+
 void LogFollower::Loop() {
   SetThreadName("follower");
+  LogFetcher fetcher({options_.job, options_.member, options_.incarnation, options_.wait}, state_,
+                     *connection_);
   while (!stopped()) {
-    const Status status = FetchOnce();
+    const StatusOr<LogFetcher::Next> next = fetcher.FetchOnce();
+    const Status status = next.status();
     const StandbyState::Position position = state_.position();
     MutexLock lock(mu_);
     if (stop_) return;
@@ -91,96 +105,11 @@ void LogFollower::Loop() {
     LOG_IF(INFO, status.ok() && !progress_.status.ok())
         << "following the primary " << ToString(options_.primary) << " again";
     progress_.status = status;
-    if (status.ok()) continue;
+    if (status.ok() && *next == LogFetcher::Next::kNow) continue;
     const Time until = SteadyNow() + options_.pause;
     while (!stop_ && stop_changed_.WaitUntil(mu_, until)) {
     }
   }
-}
-
-Status LogFollower::FetchOnce() {
-  const StandbyState::Position position = state_.position();
-  FetchLogRequest request;
-  request.set_job(options_.job);
-  request.set_member(static_cast<uint32_t>(options_.member));
-  request.set_incarnation(options_.incarnation);
-  request.set_history(position.term.history);
-  request.set_term(position.term.number);
-  request.set_start(position.term.start);
-  request.set_has_state(position.has_state);
-  request.set_after(position.last);
-  request.set_wait_ms(static_cast<uint32_t>(
-      std::chrono::duration_cast<std::chrono::milliseconds>(options_.wait).count()));
-  FetchLogReply reply;
-  TD_RETURN_IF_ERROR(connection_->calls.Call(rpc::PserverCall::kFetchLog, request, &reply,
-                                             SteadyNow() + options_.wait + kCallTimeout));
-  {
-    MutexLock lock(mu_);
-    progress_.heard = SteadyNow();
-    progress_.primary_last = reply.last();
-  }
-  if (reply.needs_checkpoint() || !position.has_state) return FetchCheckpoint();
-  const LogTerm term = {reply.history(), reply.term(), reply.start()};
-  if (term != position.term) TD_RETURN_IF_ERROR(state_.SetTerm(term));
-  std::vector<LogEntry> entries;
-  for (const std::string& bytes : reply.entry()) {
-    TD_ASSIGN_OR_RETURN(LogEntry entry, DecodeLogEntry(position.last + 1 + entries.size(), bytes));
-    entries.push_back(std::move(entry));
-  }
-  return entries.empty() ? OkStatus() : state_.Append(std::move(entries));
-}
-
-Status LogFollower::FetchCheckpoint() {
-  FetchCheckpointRequest request;
-  request.set_job(options_.job);
-  request.set_member(static_cast<uint32_t>(options_.member));
-  request.set_incarnation(options_.incarnation);
-  FetchCheckpointReply reply;
-  const auto fetch = [&] {
-    return connection_->calls.Call(
-        rpc::PserverCall::kFetchCheckpoint, request, &reply,
-        SteadyNow() + (request.offset() == 0 ? kFirstPartTimeout : kCallTimeout));
-  };
-  const Status first = fetch();
-  if (first.code() == StatusCode::kNotFound) {
-    // The trainers have not sent the initial values yet.
-    MutexLock lock(mu_);
-    const Time until = SteadyNow() + options_.pause;
-    while (!stop_ && stop_changed_.WaitUntil(mu_, until)) {
-    }
-    return OkStatus();
-  }
-  TD_RETURN_IF_ERROR(first);
-  const Time begin = SteadyNow();
-  const std::string record = reply.record();
-  const LogTerm term = {reply.history(), reply.term(), reply.start()};
-  const uint64_t bytes = reply.bytes();
-  TD_ASSIGN_OR_RETURN(const std::string path, state_.NewValuesFile());
-  const auto copy = [&]() -> Status {
-    FileWriter file;
-    TD_RETURN_IF_ERROR(file.Open(path));
-    uint64_t written = 0;
-    while (true) {
-      if (reply.content().empty() && written < bytes) {
-        return DataLoss("the primary sent an empty part of its checkpoint at offset %d", written);
-      }
-      TD_RETURN_IF_ERROR(file.Write(reply.content().data(), reply.content().size()));
-      written += reply.content().size();
-      if (written >= bytes) return file.SyncAndClose();
-      if (stopped()) return Cancelled("the standby stops");
-      request.set_offset(written);
-      TD_RETURN_IF_ERROR(fetch());
-    }
-  };
-  Status status = copy();
-  if (status.ok()) status = state_.Install(record, path, term);
-  if (!status.ok()) {
-    unlink(path.c_str());
-    return Annotate(status, "fetching the checkpoint of the primary");
-  }
-  LOG(INFO) << "fetched the checkpoint of the primary: " << bytes << " bytes, term " << term.number
-            << ", in " << Seconds(SteadyNow() - begin) << " s";
-  return OkStatus();
 }
 
 }  // namespace tandem::pserver

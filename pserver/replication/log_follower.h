@@ -1,44 +1,20 @@
-// The standby's side of replication: fetches the checkpoint and the write-ahead log of a primary.
+// The standby's side of replication: a thread that fetches the checkpoint and the write-ahead log
+// of a primary.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/endpoint.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/rpc/channel.h"
-#include "pserver/state/wal.h"
-#include "pserver/storage/checkpoint_files.h"
+#include "pserver/replication/log_fetcher.h"
 
 namespace tandem::pserver {
-
-// The state of a standby. LogFollower calls it from one thread at a time.
-class StandbyState {
- public:
-  struct Position {
-    LogTerm term;
-    bool has_state = false;
-    uint64_t last = 0;  // number of the last stored entry
-  };
-
-  virtual ~StandbyState() = default;
-  virtual Position position() const = 0;
-  // Stores and applies entries, which follow the last entry. After OK they are as durable as the
-  // primary's entries.
-  virtual Status Append(std::vector<LogEntry> entries) = 0;
-  // Records that the state belongs to `term` too.
-  virtual Status SetTerm(const LogTerm& term) = 0;
-  // Returns the path of a new file for the values of a checkpoint.
-  virtual StatusOr<std::string> NewValuesFile() = 0;
-  // Replaces the state by a checkpoint (CheckpointFiles::InstallCheckpoint).
-  virtual Status Install(const std::string& record, const std::string& path,
-                         const LogTerm& term) = 0;
-};
 
 // Follows one primary on a separate thread. Thread-safe.
 class LogFollower {
@@ -75,9 +51,7 @@ class LogFollower {
   LogFollower(Options options, StandbyState& state, std::unique_ptr<Connection> connection);
   void Loop();
   bool stopped() const;
-  // Makes one request and applies its reply.
-  Status FetchOnce();
-  Status FetchCheckpoint();
+  void OnReply(uint64_t primary_last);  // records a reply of the primary
 
   const Options options_;
   StandbyState& state_;
