@@ -65,6 +65,9 @@ DEFINE_int32(member, 0,
 DEFINE_int32(member_fd, -1,
              "Inherited descriptor of a socket to tandemrun, which decides whether this process is "
              "the primary or a standby; -1: it is the primary");
+DEFINE_string(replica_of, "",
+              "Address of a server. This process keeps a copy of its state and answers only reads; "
+              "empty: it is no replica. Needs durability=logged on both sides");
 DEFINE_string(tls_dir, "",
               "Directory with this server's tls.crt and tls.key, and with ca.crt of the callers' "
               "authority (tandem certs issue). Replaces the next three flags");
@@ -281,6 +284,14 @@ StatusOr<ServerProcessOptions> ProcessOptionsFromFlags() {
   ServerProcessOptions options;
   TD_ASSIGN_OR_RETURN(options.server, OptionsFromFlags());
   TD_RETURN_IF_ERROR(SetMember(&options));
+  if (!FLAGS_replica_of.empty()) {
+    if (options.member_socket.valid()) {
+      return InvalidArgument("--replica_of contradicts --member_fd [TD1005]");
+    }
+    const StatusOr<Endpoint> primary = ParseEndpoint(FLAGS_replica_of);
+    if (!primary.ok()) return Annotate(primary.status(), "--replica_of");
+    options.replica_of = *primary;
+  }
   options.status_listen = FLAGS_status_listen;
   options.health_listen = FLAGS_health_listen;
   options.launcher_fifo = FromEnv("TANDEM_LAUNCHER");

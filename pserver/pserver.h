@@ -131,7 +131,7 @@ class Pserver {
   void GiveUp(Time deadline);
 
  private:
-  explicit Pserver(Metrics& metrics);
+  Pserver();
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

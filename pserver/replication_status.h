@@ -19,4 +19,9 @@ void AddStandbys(const LogTerm& term, const std::vector<StandbyInfo>& standbys,
 http::StatusDocument StatusOfStandby(const PserverOptions& options,
                                      const LogFollower::Progress& progress);
 
+// Returns the page of a replica. The page says that the replica is ready if it listens and its
+// newest request succeeded.
+http::StatusDocument StatusOfReplica(const PserverOptions& options,
+                                     const LogFollower::Progress& progress, bool listens);
+
 }  // namespace tandem::pserver

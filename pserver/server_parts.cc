@@ -64,7 +64,7 @@ StatusOr<std::unique_ptr<ServerParts>> ServerParts::Open(const PserverOptions& o
   parts->writer_ = std::make_unique<ThreadPool>("writer", 1, 16);
   TD_RETURN_IF_ERROR(parts->writer_->Post(&GiveWay));
   parts->saver_ = std::make_unique<ThreadPool>("saver", 1, 1);
-  if (options.standbys != 0) {
+  if (options.durability == Durability::kLogged) {
     LogSource::Options source{.standbys = options.standbys, .member = options.member};
     ServerParts* const self = parts.get();
     source.on_replicated = [self](uint64_t number) { self->durable_->log()->Replicated(number); };
@@ -156,7 +156,9 @@ void ServerParts::MakeShard() {
   made.later = [this](std::function<void()> work) { return saver_->Post(std::move(work)); };
   if (source_ != nullptr) {
     made.log.on_written = [this](std::span<const LogEntry> entries) { OnWritten(entries); };
-    made.on_first_stored = [this] { durable_->log()->AwaitStandbys(); };
+    made.on_first_stored = [this] {
+      if (options_.standbys != 0) durable_->log()->AwaitStandbys();
+    };
     made.on_restore_begin = [this] { return OnRestoreBegin(); };
     made.on_restore_end = [this](DurableShard::RestoreEnd end) { return OnRestoreEnd(end); };
   }
@@ -165,7 +167,7 @@ void ServerParts::MakeShard() {
   if (durable_->log() != nullptr) log_driver_ = std::make_unique<LogFlushThread>(*durable_->log());
 }
 
-// A standby has a source too, which has no term before its promotion.
+// A standby and a replica have a source too, which has no term.
 void ServerParts::OnWritten(std::span<const LogEntry> entries) {
   if (source_->term().history != 0) source_->OnWritten(entries);
 }
@@ -201,7 +203,9 @@ Status ServerParts::BeginReplication(LogTerm term,
   if (term.history == 0) term.history = RandomNumber();
   TD_RETURN_IF_ERROR(storage_->files()->SetTerm(term));
   // Before the first values, a server has acknowledged nothing that a standby needs.
-  if (durable_->shard().Info().initialised) durable_->log()->AwaitStandbys();
+  if (options_.standbys != 0 && durable_->shard().Info().initialised) {
+    durable_->log()->AwaitStandbys();
+  }
   source_->BeginTerm(term, durable_->log()->written(), predecessor);
   return OkStatus();
 }

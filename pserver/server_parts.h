@@ -34,12 +34,12 @@ class ServerParts {
 
   // Restores checkpoint and log (DurableShard::Recover). Returns the restored version.
   StatusOr<uint64_t> Recover();
-  // Replaces the shard by a new, empty one. REQUIRES: this server is a standby, and no other object
-  // uses the old shard.
+  // Replaces the shard by a new, empty one. REQUIRES: this server is a standby or a replica, and no
+  // other object uses the old shard.
   Status MakeEmptyShard();
-  // Begins to send the log to standbys as the primary of a new term, which is stored first. From
-  // now on, acknowledgements wait for standbys. A term without a history begins a new one.
-  // REQUIRES: Recover returned OK, PserverOptions::standbys is not 0, and a new history has no
+  // Begins to send the log to standbys and replicas as the primary of a new term, which is stored
+  // first. From now on, acknowledgements wait for standbys. A term without a history begins a new
+  // one. REQUIRES: Recover returned OK, durability is kLogged, and a new history has no
   // predecessor.
   Status BeginReplication(LogTerm term, std::optional<LogSource::Predecessor> predecessor);
   // Does the same after a start as a primary. The term follows the stored term.
@@ -50,7 +50,7 @@ class ServerParts {
 
   DurableShard& durable() { return *durable_; }
   Storage* storage() { return storage_.get(); }  // null: there is no data directory
-  LogSource* source() { return source_.get(); }  // null: this server has no standbys
+  LogSource* source() { return source_.get(); }  // null: durability is not kLogged
   RealClock& clock() { return clock_; }
   uint64_t incarnation() const { return incarnation_; }
   const std::optional<shm_rpc::ServerMemory>& shm_memory() const { return shm_memory_; }

@@ -17,6 +17,7 @@
 #include "common/rpc/admissions.h"
 #include "common/threads/stop_request.h"
 #include "pserver/member_channel.h"
+#include "pserver/replica.h"
 #include "pserver/replication_status.h"
 #include "pserver/service/status.h"
 #include "pserver/standby.h"
@@ -86,8 +87,8 @@ void TellOfSilence(const std::string& fifo, const std::string& name, PserverOpti
   };
 }
 
-// The server of this process in its present role. At any time, it has a standby, a server, or
-// neither while it starts. Thread-safe, except for Start and Finish.
+// The server of this process in its present role: a replica, a standby or a primary. Thread-safe,
+// except for Start and Finish.
 class ServerProcess {
  public:
   explicit ServerProcess(ServerProcessOptions options)
@@ -103,6 +104,8 @@ class ServerProcess {
 
  private:
   std::string name() const { return absl::StrFormat("pserver %d", server_.index); }
+  Status StartReplica();
+  Status StartMember();
   Status ServePages();
   void OnCommand(const MemberCommand& command, MemberChannel& channel);
   MemberReport Report() const;
@@ -118,22 +121,38 @@ class ServerProcess {
   mutable Mutex mu_;
   std::shared_ptr<Standby> standby_ TD_GUARDED_BY(mu_);
   std::shared_ptr<Pserver> pserver_ TD_GUARDED_BY(mu_);
+  std::unique_ptr<Replica> replica_;  // set by Start
   std::unique_ptr<http::HttpServer> page_, health_;
   std::unique_ptr<MemberChannel> channel_;  // null: tandemrun does not choose the role
 };
 
 Status ServerProcess::Start() {
-  if (!options_.member_socket.valid()) {
-    TD_ASSIGN_OR_RETURN(std::unique_ptr<Pserver> pserver, Pserver::Start(server_, metrics_));
-    {
-      MutexLock lock(mu_);
-      pserver_ = std::move(pserver);
-    }
-    TD_RETURN_IF_ERROR(ServePages());
+  if (options_.replica_of) return StartReplica();
+  if (options_.member_socket.valid()) return StartMember();
+  TD_ASSIGN_OR_RETURN(std::unique_ptr<Pserver> pserver, Pserver::Start(server_, metrics_));
+  {
     MutexLock lock(mu_);
-    Announce(*pserver_);
-    return OkStatus();
+    pserver_ = std::move(pserver);
   }
+  TD_RETURN_IF_ERROR(ServePages());
+  MutexLock lock(mu_);
+  Announce(*pserver_);
+  return OkStatus();
+}
+
+Status ServerProcess::StartReplica() {
+  const auto announce = [index = server_.index](const Endpoint& endpoint) {
+    std::printf("tandem-pserver %d listening on %s\n", index, ToString(endpoint).c_str());
+    std::fflush(stdout);
+  };
+  TD_ASSIGN_OR_RETURN(replica_, Replica::Start(server_, *options_.replica_of, metrics_, announce));
+  std::printf("tandem-pserver %d is a replica of %s\n", server_.index,
+              ToString(*options_.replica_of).c_str());
+  std::fflush(stdout);
+  return ServePages();
+}
+
+Status ServerProcess::StartMember() {
   TD_ASSIGN_OR_RETURN(std::unique_ptr<Standby> standby,
                       Standby::Start(server_, server_.rpc.listen, metrics_));
   {
@@ -183,6 +202,9 @@ http::StatusDocument ServerProcess::Document() const {
     MutexLock lock(mu_);
     standby = standby_;
     pserver = pserver_;
+  }
+  if (replica_ != nullptr) {
+    return StatusOfReplica(server_, replica_->progress(), replica_->endpoint().has_value());
   }
   if (standby != nullptr) return StatusOfStandby(server_, standby->progress());
   if (pserver == nullptr) return {};
@@ -271,6 +293,12 @@ int ServerProcess::Finish(const End& end) {
   if (!end.why.ok()) {
     if (pserver != nullptr) pserver->GiveUp(SteadyNow() + std::chrono::seconds(1));
     return Fail(end.why, end.code);
+  }
+  if (replica_ != nullptr) {
+    std::printf("tandem-pserver %d ends as a replica at log entry %llu\n", server_.index,
+                static_cast<unsigned long long>(replica_->progress().position.last));
+    std::fflush(stdout);
+    return kExitOk;
   }
   if (pserver == nullptr) {
     std::printf("tandem-pserver %d ends as a standby at log entry %llu\n", server_.index,

@@ -2,8 +2,10 @@
 // status page, its messages to tandemrun, and its end.
 #pragma once
 
+#include <optional>
 #include <string>
 
+#include "common/base/endpoint.h"
 #include "common/os/fd.h"
 #include "pserver/pserver.h"
 
@@ -15,6 +17,8 @@ struct ServerProcessOptions {
   // server.rpc.listen, and tandemrun decides when it is the primary. Not valid: the process serves
   // at once.
   Fd member_socket;
+  std::optional<Endpoint>
+      replica_of;             // the process is a replica of this server; nullopt: it is not
   std::string status_listen;  // address of the status page; "": none
   std::string health_listen;  // address for health probes; "": none
   std::string launcher_fifo;  // FIFO of tandemrun (launcher_words.h); "": there is no tandemrun

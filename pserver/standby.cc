@@ -1,11 +1,11 @@
 #include "pserver/standby.h"
 
 #include <chrono>
-#include <future>
 #include <utility>
 
 #include "common/base/check.h"
 #include "common/base/require.h"
+#include "pserver/follower_state.h"
 #include "pserver/server_parts.h"
 #include "pserver/shard/checkpoint_calls.h"
 
@@ -18,79 +18,6 @@ uint64_t StandbyIncarnation() {
 }
 
 }  // namespace
-
-// The state of the standby for its LogFollower.
-class Standby::State final : public StandbyState {
- public:
-  State(ServerParts& parts, std::string job) : parts_(parts), job_(std::move(job)) {}
-
-  // Restores the stored state. A damaged state is dropped: the primary has all of it.
-  Status Recover() {
-    const StatusOr<uint64_t> version = parts_.Recover();
-    TD_ASSIGN_OR_RETURN(position_.term, files().Term());
-    if (version.ok()) {
-      TD_RETURN_IF_ERROR(CheckJob(job_, parts_.durable().shard().Job()));
-      position_.has_state = parts_.durable().shard().Info().initialised;
-      position_.last = parts_.durable().log()->written();
-      return OkStatus();
-    }
-    if (version.status().code() != StatusCode::kDataLoss) return version.status();
-    LOG(ERROR) << "this standby cannot use its stored state and fetches the checkpoint again: "
-               << ToString(version.status());
-    position_.has_state = false;
-    position_.last = 0;
-    return parts_.MakeEmptyShard();
-  }
-
-  Position position() const override { return position_; }
-
-  Status Append(std::vector<LogEntry> entries) override {
-    TD_REQUIRE(!entries.empty() && entries.front().number == position_.last + 1);
-    GroupCommitLog& log = *parts_.durable().log();
-    uint64_t bytes = 0;
-    for (const LogEntry& entry : entries) bytes += ValueBytes(entry);
-    TD_RETURN_IF_ERROR(log.Ready(bytes));
-    for (const LogEntry& entry : entries) log.Append(entry);
-    std::promise<Status> written;
-    log.WhenLogged([&written](const Status& status) { written.set_value(status); });
-    if (Status status = written.get_future().get(); !status.ok()) {
-      // The log may write these entries later. A fetched checkpoint replaces the log.
-      position_.has_state = false;
-      return status;
-    }
-    position_.last = entries.back().number;
-    for (LogEntry& entry : entries) {
-      Status applied = parts_.durable().shard().checkpoints().Replay(std::move(entry));
-      if (applied.ok()) continue;
-      position_.has_state = false;  // fetches the checkpoint again
-      return applied;
-    }
-    return OkStatus();
-  }
-
-  Status SetTerm(const LogTerm& term) override {
-    TD_REQUIRE(position_.has_state);
-    TD_RETURN_IF_ERROR(files().SetTerm(term));
-    position_.term = term;
-    return OkStatus();
-  }
-
-  StatusOr<std::string> NewValuesFile() override { return files().NewValuesFile(); }
-
-  Status Install(const std::string& record, const std::string& path, const LogTerm& term) override {
-    position_.has_state = false;
-    TD_RETURN_IF_ERROR(parts_.MakeEmptyShard());  // ends the writes of the old shard
-    TD_RETURN_IF_ERROR(files().InstallCheckpoint(record, path, term));
-    return Recover();
-  }
-
- private:
-  CheckpointFiles& files() const { return *parts_.storage()->files(); }
-
-  ServerParts& parts_;
-  const std::string job_;
-  Position position_;
-};
 
 Standby::Standby(PserverOptions options, Metrics& metrics)
     : options_(std::move(options)), metrics_(metrics) {}
@@ -109,7 +36,7 @@ StatusOr<std::unique_ptr<Standby>> Standby::Start(PserverOptions options, const 
   }
   std::unique_ptr<Standby> made(new Standby(std::move(options), metrics));
   TD_ASSIGN_OR_RETURN(made->parts_, ServerParts::Open(made->options_, metrics));
-  made->state_ = std::make_unique<State>(*made->parts_, made->options_.job);
+  made->state_ = std::make_unique<FollowerState>(*made->parts_, made->options_.job);
   TD_RETURN_IF_ERROR(made->state_->Recover());
   LogFollower::Options follow;
   follow.job = made->options_.job;

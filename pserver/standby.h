@@ -12,6 +12,8 @@
 
 namespace tandem::pserver {
 
+class FollowerState;
+
 // One running standby. Thread-safe, except for Promote and Begin. It listens nowhere before its
 // promotion.
 class Standby {
@@ -38,13 +40,12 @@ class Standby {
   StatusOr<std::unique_ptr<Pserver>> Begin();
 
  private:
-  class State;
   Standby(PserverOptions options, Metrics& metrics);
 
   const PserverOptions options_;
   Metrics& metrics_;
   std::unique_ptr<ServerParts> parts_;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<FollowerState> state_;
   std::unique_ptr<LogFollower> follower_;
 };
 

@@ -1,3 +1,4 @@
+#include "pserver/replication/log_fetcher.h"
 
 #include <unistd.h>
 
@@ -26,6 +27,7 @@ StatusOr<LogFetcher::Next> LogFetcher::FetchOnce() {
   FetchLogRequest request;
   request.set_job(options_.job);
   request.set_member(static_cast<uint32_t>(options_.member));
+  request.set_replica(options_.replica);
   request.set_incarnation(options_.incarnation);
   request.set_history(position.term.history);
   request.set_term(position.term.number);
@@ -51,6 +53,7 @@ StatusOr<LogFetcher::Next> LogFetcher::FetchCheckpoint() {
   FetchCheckpointRequest request;
   request.set_job(options_.job);
   request.set_member(static_cast<uint32_t>(options_.member));
+  request.set_replica(options_.replica);
   request.set_incarnation(options_.incarnation);
   FetchCheckpointReply reply;
   const Status first = calls_.FetchCheckpoint(request, kFirstPartTimeout, &reply);

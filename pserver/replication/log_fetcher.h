@@ -62,6 +62,7 @@ class LogFetcher {
     int member = 1;            // number of this standby among its server's members, from 0
     uint64_t incarnation = 0;  // increases at each start of the standby
     Duration wait = std::chrono::seconds(1);  // maximum time for which the primary holds a request
+    bool replica = false;                     // true: a replica, which has no number
   };
   enum class Next : uint8_t {
     kNow,    // the next step may follow immediately

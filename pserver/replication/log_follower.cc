@@ -89,27 +89,37 @@ void LogFollower::OnReply(uint64_t primary_last) {
 
 void LogFollower::Loop() {
   SetThreadName("follower");
-  LogFetcher fetcher({options_.job, options_.member, options_.incarnation, options_.wait}, state_,
-                     *connection_);
+  LogFetcher fetcher(
+      {options_.job, options_.member, options_.incarnation, options_.wait, options_.replica},
+      state_, *connection_);
   while (!stopped()) {
     const StatusOr<LogFetcher::Next> next = fetcher.FetchOnce();
-    const Status status = next.status();
-    const StandbyState::Position position = state_.position();
-    MutexLock lock(mu_);
-    if (stop_) return;
-    progress_.position = position;
-    if (!status.ok() && progress_.status.ok()) {
-      LOG(WARNING) << "following the primary " << ToString(options_.primary) << ": "
-                   << ToString(status);
-    }
-    LOG_IF(INFO, status.ok() && !progress_.status.ok())
-        << "following the primary " << ToString(options_.primary) << " again";
-    progress_.status = status;
-    if (status.ok() && *next == LogFetcher::Next::kNow) continue;
+    const Progress now = Record(next.status());
+    if (options_.on_step && !stopped()) options_.on_step(now);
+    if (next.ok() && *next == LogFetcher::Next::kNow) continue;
     const Time until = SteadyNow() + options_.pause;
+    MutexLock lock(mu_);
     while (!stop_ && stop_changed_.WaitUntil(mu_, until)) {
     }
   }
+}
+
+LogFollower::Progress LogFollower::Record(const Status& status) {
+  const StandbyState::Position position = state_.position();
+  MutexLock lock(mu_);
+  if (stop_) return progress_;
+  progress_.position = position;
+  if (status.ok() && position.has_state && position.last >= progress_.primary_last) {
+    progress_.current = progress_.heard;
+  }
+  if (!status.ok() && progress_.status.ok()) {
+    LOG(WARNING) << "following the primary " << ToString(options_.primary) << ": "
+                 << ToString(status);
+  }
+  LOG_IF(INFO, status.ok() && !progress_.status.ok())
+      << "following the primary " << ToString(options_.primary) << " again";
+  progress_.status = status;
+  return progress_;
 }
 
 }  // namespace tandem::pserver

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -19,6 +20,14 @@ namespace tandem::pserver {
 // Follows one primary on a separate thread. Thread-safe.
 class LogFollower {
  public:
+  struct Progress {
+    StandbyState::Position position;
+    uint64_t primary_last = 0;  // number of the primary's last entry in its newest reply
+    Time heard;                 // time of the newest reply; Time(): there was none
+    // Time at which the state last had all entries of the primary; Time(): it never had.
+    Time current;
+    Status status;  // result of the newest request
+  };
   struct Options {
     std::string job;
     int member = 1;            // number of this standby among its server's members, from 0
@@ -29,12 +38,9 @@ class LogFollower {
     bool insecure_allow_network = false;
     Duration wait = std::chrono::seconds(1);  // maximum time for which the primary holds a request
     Duration pause = std::chrono::milliseconds(100);  // pause after a failed request
-  };
-  struct Progress {
-    StandbyState::Position position;
-    uint64_t primary_last = 0;  // number of the primary's last entry in its newest reply
-    Time heard;                 // time of the newest reply; Time(): there was none
-    Status status;              // result of the newest request
+    bool replica = false;                             // true: a replica, which has no number
+    // Called after each request, on the thread of the follower; null: not called.
+    std::function<void(const Progress&)> on_step;
   };
 
   // `state` must outlive the follower. INVALID_ARGUMENT, PERMISSION_DENIED: the primary's address
@@ -51,7 +57,8 @@ class LogFollower {
   LogFollower(Options options, StandbyState& state, std::unique_ptr<Connection> connection);
   void Loop();
   bool stopped() const;
-  void OnReply(uint64_t primary_last);  // records a reply of the primary
+  void OnReply(uint64_t primary_last);    // records a reply of the primary
+  Progress Record(const Status& status);  // records the end of a request; returns the progress
 
   const Options options_;
   StandbyState& state_;

@@ -13,6 +13,8 @@
 namespace tandem::pserver {
 namespace {
 
+constexpr size_t kReplicasMax = 64;
+constexpr Duration kReplicaSilence = std::chrono::seconds(10);  // then a replica is gone
 constexpr size_t kReplyBytes = 4 << 20;  // size at which a reply gets no further entry
 constexpr size_t kPartBytes = 4 << 20;   // size of a part of a checkpoint in bytes
 // Maximum size of a reply with more than one entry; a message has at most 1 GiB.
@@ -35,7 +37,7 @@ std::shared_ptr<const std::string> BytesOf(const LogEntry& entry) {
 
 LogSource::LogSource(Options options, Storage& storage, const Clock& clock)
     : options_(std::move(options)), storage_(storage), clock_(clock) {
-  TD_REQUIRE(options_.standbys >= 1 && storage.files() != nullptr);
+  TD_REQUIRE(options_.standbys >= 0 && storage.files() != nullptr);
   TD_REQUIRE(options_.member >= 0 && options_.member <= options_.standbys);
 }
 
@@ -53,6 +55,7 @@ void LogSource::BeginTerm(const LogTerm& term, uint64_t last,
   window_.clear();
   window_bytes_ = 0;
   for (auto& [number, follower] : followers_) follower.stored.reset();
+  for (auto& [incarnation, replica] : replicas_) replica.stored.reset();
   changed_.NotifyAll();
 }
 
@@ -69,6 +72,15 @@ void LogSource::Resume() {
 }
 
 void LogSource::OnWritten(std::span<const LogEntry> entries) {
+  {
+    MutexLock lock(mu_);
+    if (followers_.empty() && replicas_.empty()) {  // a later follower reads the store
+      window_.clear();
+      window_bytes_ = 0;
+      for (const LogEntry& entry : entries) last_ = std::max(last_, entry.number);
+      return;
+    }
+  }
   std::vector<std::shared_ptr<const std::string>> encoded;
   for (const LogEntry& entry : entries) encoded.push_back(BytesOf(entry));
   const Time now = clock_.Now();
@@ -98,6 +110,7 @@ Status LogSource::CheckOpen() const {
 
 StatusOr<LogSource::Follower*> LogSource::FollowerOf(int member, uint64_t incarnation) {
   TD_RETURN_IF_ERROR(CheckOpen());
+  if (member == kReplica) return ReplicaOf(incarnation);
   if (member < 0 || member > options_.standbys || member == options_.member) {
     return InvalidArgument(
         "member %d of a server with %d standbys cannot have a standby with the number %d [TD4028]; "
@@ -116,6 +129,23 @@ StatusOr<LogSource::Follower*> LogSource::FollowerOf(int member, uint64_t incarn
   return &follower;
 }
 
+StatusOr<LogSource::Follower*> LogSource::ReplicaOf(uint64_t incarnation) {
+  const Time now = clock_.Now();
+  if (!replicas_.contains(incarnation)) {
+    std::erase_if(replicas_, [&](const auto& r) { return now - r.second.heard > kReplicaSilence; });
+    if (replicas_.size() >= kReplicasMax) {
+      return ResourceExhausted(
+          "%d replicas follow this server, which is its maximum [TD4028]; hint: follow another "
+          "server of the job, or end some replicas",
+          replicas_.size());
+    }
+  }
+  Follower& replica = replicas_[incarnation];
+  replica.incarnation = incarnation;
+  replica.heard = now;
+  return &replica;
+}
+
 bool LogSource::Continues(const LogFetch& request) const {
   if (!request.has_state) return false;
   if (request.term == term_) return request.after <= last_;
@@ -123,7 +153,7 @@ bool LogSource::Continues(const LogFetch& request) const {
 }
 
 Status LogSource::CheckState(const LogFetch& request) const {
-  if (!request.has_state) return OkStatus();
+  if (!request.has_state || request.member == kReplica) return OkStatus();
   if (request.term.history != term_.history) {
     return FailedPrecondition(
         "the standby has the state of another history than this primary, which has begun without "
@@ -147,17 +177,21 @@ Status LogSource::CheckState(const LogFetch& request) const {
 }
 
 uint64_t LogSource::Replicated() const {
+  if (options_.standbys == 0) return last_;
   // This server has each entry, so (standbys + 1) / 2 of the standbys complete a majority.
   std::vector<uint64_t> stored;
   for (const auto& [number, follower] : followers_) {
     if (follower.stored) stored.push_back(*follower.stored);
   }
   const auto needed = static_cast<size_t>((options_.standbys + 1) / 2);
-  TD_REQUIRE(needed >= 1);
   if (stored.size() < needed) return 0;
   std::nth_element(stored.begin(), stored.begin() + static_cast<ptrdiff_t>(needed) - 1,
                    stored.end(), std::greater<>());
   return stored[needed - 1];
+}
+
+uint64_t LogSource::LastFor(const LogFetch& request) const {
+  return request.member == kReplica ? Replicated() : last_;
 }
 
 StatusOr<FetchedLog> LogSource::Fetch(const LogFetch& request, Time deadline) {
@@ -169,19 +203,20 @@ StatusOr<FetchedLog> LogSource::Fetch(const LogFetch& request, Time deadline) {
     follower->stored.reset();
     if (Continues(request)) follower->stored = request.after;
     replicated = Replicated();
+    if (!replicas_.empty()) changed_.NotifyAll();
   }
   if (options_.on_replicated) options_.on_replicated(replicated);
   FetchedLog fetched;
   {
     MutexLock lock(mu_);
-    while (CheckOpen().ok() && Continues(request) && request.after >= last_) {
+    while (CheckOpen().ok() && Continues(request) && request.after >= LastFor(request)) {
       if (!changed_.WaitUntil(mu_, deadline)) break;
     }
     TD_RETURN_IF_ERROR(CheckOpen());
     fetched.term = term_;
-    fetched.last = last_;
+    fetched.last = LastFor(request);
     fetched.needs_checkpoint = !Continues(request);
-    if (fetched.needs_checkpoint || request.after == last_) return fetched;
+    if (fetched.needs_checkpoint || request.after >= fetched.last) return fetched;
     if (AddFromWindow(request.after, &fetched)) return fetched;
   }
   TD_ASSIGN_OR_RETURN(const bool found, AddFromStore(request.after, &fetched));
@@ -192,9 +227,10 @@ StatusOr<FetchedLog> LogSource::Fetch(const LogFetch& request, Time deadline) {
 bool LogSource::AddFromWindow(uint64_t after, FetchedLog* fetched) const {
   TD_REQUIRE(after < last_ && window_.size() <= last_);
   const uint64_t begin = last_ + 1 - window_.size();  // number of the first entry in the window
-  if (after + 1 < begin) return false;
+  if (after + 1 < begin || fetched->last < begin) return false;
   size_t bytes = 0;
-  for (size_t i = after + 1 - begin; i < window_.size() && bytes < kReplyBytes; ++i) {
+  const size_t end = window_.size() - (last_ - fetched->last);
+  for (size_t i = after + 1 - begin; i < end && bytes < kReplyBytes; ++i) {
     const std::shared_ptr<const std::string>& entry = window_[i].bytes;
     if (bytes != 0 && bytes + entry->size() > kReplyBytesMax) break;
     fetched->entries.push_back(entry);
@@ -238,7 +274,7 @@ Status LogSource::OpenFor(int member, uint64_t incarnation, CheckpointPart* part
     opened = saved.ok() ? storage_.files()->OpenCheckpoint() : saved;
   }
   MutexLock lock(mu_);
-  followers_[member].opening = false;
+  (member == kReplica ? replicas_[incarnation] : followers_[member]).opening = false;
   TD_RETURN_IF_ERROR(opened.status());
   TD_ASSIGN_OR_RETURN(Follower* const follower, FollowerOf(member, incarnation));
   part->record = opened->record;
@@ -288,6 +324,13 @@ std::vector<StandbyInfo> LogSource::standbys() const {
     infos.push_back(info);
   }
   return infos;
+}
+
+int LogSource::replicas() const {
+  MutexLock lock(mu_);
+  const Time now = clock_.Now();
+  return static_cast<int>(std::ranges::count_if(
+      replicas_, [&](const auto& r) { return now - r.second.heard <= kReplicaSilence; }));
 }
 
 void LogSource::FillLag(uint64_t stored, StandbyInfo* info) const {

@@ -24,9 +24,13 @@
 
 namespace tandem::pserver {
 
-// A request of a standby (FetchLogRequest in proto/pserver.proto).
+inline constexpr int kReplica = -1;
+
+// A request of a standby or replica (FetchLogRequest in proto/pserver.proto).
 struct LogFetch {
-  int member = 0;            // number of the standby, other than LogSource::Options::member
+  // Number of the standby, other than LogSource::Options::member; kReplica: a replica, which keeps
+  // a copy for readers. No acknowledgement waits for a replica. Its incarnation identifies it.
+  int member = 0;
   uint64_t incarnation = 0;  // increases at each start of the standby
   LogTerm term;
   bool has_state = false;
@@ -61,7 +65,7 @@ struct StandbyInfo {
 class LogSource {
  public:
   struct Options {
-    int standbys = 1;  // number of standbys, at least 1
+    int standbys = 1;  // number of standbys
     // Number of this server among the server and its standbys, which have the numbers 0 to
     // `standbys`.
     int member = 0;
@@ -104,12 +108,15 @@ class LogSource {
   StatusOr<FetchedLog> Fetch(const LogFetch& request, Time deadline);
   // Returns a part of the newest checkpoint, at most 4 MiB. Offset 0 opens the newest checkpoint;
   // further offsets read the same file. NOT_FOUND: there is no checkpoint yet. FAILED_PRECONDITION:
-  // as in Fetch, or no part with offset 0 was fetched before. UNAVAILABLE: an earlier call with
+  // as in Fetch, or no part with offset 0 was fetched before. RESOURCE_EXHAUSTED: too many replicas
+  // follow. UNAVAILABLE: an earlier call with
   // offset 0 has not ended.
   StatusOr<CheckpointPart> FetchCheckpoint(int member, uint64_t incarnation, uint64_t offset);
 
   LogTerm term() const;
-  std::vector<StandbyInfo> standbys() const;
+  int standby_count() const { return options_.standbys; }
+  std::vector<StandbyInfo> standbys() const;  // without replicas
+  int replicas() const;  // number of replicas that have made a request in the last 10 s
   // Fails all later and waiting calls with UNAVAILABLE.
   void Close();
 
@@ -131,7 +138,8 @@ class LogSource {
 
   Status CheckOpen() const TD_REQUIRES(mu_);
   StatusOr<Follower*> FollowerOf(int member, uint64_t incarnation) TD_REQUIRES(mu_);
-  // Refuses a standby whose state is newer than this server's.
+  StatusOr<Follower*> ReplicaOf(uint64_t incarnation) TD_REQUIRES(mu_);
+  // Refuses a standby whose state is newer than this server's. A replica may lose its state.
   Status CheckState(const LogFetch& request) const TD_REQUIRES(mu_);
   // Opens the newest checkpoint for a standby.
   Status OpenFor(int member, uint64_t incarnation, CheckpointPart* part);
@@ -139,9 +147,13 @@ class LogSource {
   bool Continues(const LogFetch& request) const TD_REQUIRES(mu_);
   // Number of the last entry that a majority has stored.
   uint64_t Replicated() const TD_REQUIRES(mu_);
+  // Number of the last entry that the caller may receive. A replica receives only entries that no
+  // promotion can take back.
+  uint64_t LastFor(const LogFetch& request) const TD_REQUIRES(mu_);
   // Fills the lag of a standby that has stored all entries up to `stored`.
   void FillLag(uint64_t stored, StandbyInfo* info) const TD_REQUIRES(mu_);
-  // Adds entries after `after` from memory. Returns false if the memory lacks the next entry.
+  // Adds the entries from `after` + 1 to fetched->last from memory. Returns false if the memory
+  // lacks the next entry.
   bool AddFromWindow(uint64_t after, FetchedLog* fetched) const TD_REQUIRES(mu_);
   // Adds entries after `after` from the store. Returns false if the store lacks the next entry.
   StatusOr<bool> AddFromStore(uint64_t after, FetchedLog* fetched) const;
@@ -155,10 +167,11 @@ class LogSource {
   LogTerm term_ TD_GUARDED_BY(mu_);
   std::optional<Predecessor> predecessor_ TD_GUARDED_BY(mu_);
   uint64_t last_ TD_GUARDED_BY(mu_) = 0;  // number of the last written entry
-  // The newest entries, which end at last_.
+  // The newest entries, which end at last_; empty while nothing follows.
   std::deque<Kept> window_ TD_GUARDED_BY(mu_);
   uint64_t window_bytes_ TD_GUARDED_BY(mu_) = 0;
-  std::map<int, Follower> followers_ TD_GUARDED_BY(mu_);
+  std::map<int, Follower> followers_ TD_GUARDED_BY(mu_);      // standbys, by number
+  std::map<uint64_t, Follower> replicas_ TD_GUARDED_BY(mu_);  // by incarnation
 };
 
 }  // namespace tandem::pserver

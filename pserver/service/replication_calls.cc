@@ -14,17 +14,20 @@ constexpr uint32_t kStandbyMax = 1 << 20;  // so that the number fits into an in
 Status CheckSource(const LogSource* source) {
   if (source != nullptr) return OkStatus();
   return FailedPrecondition(
-      "this server has no standbys [TD4028]; hint: start the primary with --standbys=1");
+      "this server has no log for standbys and replicas [TD4028]; hint: start it with "
+      "--durability=logged");
 }
 
-int NumberOf(uint32_t member) { return static_cast<int>(std::min(member, kStandbyMax)); }
+int NumberOf(uint32_t member, bool replica) {
+  return replica ? kReplica : static_cast<int>(std::min(member, kStandbyMax));
+}
 
 }  // namespace
 
 Status FetchLogEntries(const FetchLogRequest& request, LogSource* source, FetchLogReply* reply) {
   TD_RETURN_IF_ERROR(CheckSource(source));
   const auto wait = std::chrono::milliseconds(std::min(request.wait_ms(), kWaitMax));
-  const LogFetch fetch{.member = NumberOf(request.member()),
+  const LogFetch fetch{.member = NumberOf(request.member(), request.replica()),
                        .incarnation = request.incarnation(),
                        .term = {request.history(), request.term(), request.start()},
                        .has_state = request.has_state(),
@@ -42,9 +45,9 @@ Status FetchLogEntries(const FetchLogRequest& request, LogSource* source, FetchL
 Status FetchCheckpointPart(const FetchCheckpointRequest& request, LogSource* source,
                            FetchCheckpointReply* reply) {
   TD_RETURN_IF_ERROR(CheckSource(source));
-  TD_ASSIGN_OR_RETURN(
-      CheckpointPart part,
-      source->FetchCheckpoint(NumberOf(request.member()), request.incarnation(), request.offset()));
+  TD_ASSIGN_OR_RETURN(CheckpointPart part,
+                      source->FetchCheckpoint(NumberOf(request.member(), request.replica()),
+                                              request.incarnation(), request.offset()));
   reply->set_history(part.term.history);
   reply->set_term(part.term.number);
   reply->set_start(part.term.start);
@@ -54,7 +57,16 @@ Status FetchCheckpointPart(const FetchCheckpointRequest& request, LogSource* sou
   return OkStatus();
 }
 
+void FillReplica(const LogFollower::Progress& progress, StatusReply* reply) {
+  reply->set_replica(true);
+  const uint64_t last = progress.position.last;
+  reply->set_lag_entries(progress.primary_last - std::min(progress.primary_last, last));
+  reply->set_lag_seconds(Seconds(SteadyNow() - progress.current));
+}
+
 void FillReplication(const LogSource& source, int member, StatusReply* reply) {
+  reply->set_replicas(static_cast<uint32_t>(source.replicas()));
+  if (source.standby_count() == 0) return;
   reply->set_term(source.term().number);
   reply->set_member(static_cast<uint32_t>(member));
   for (const StandbyInfo& info : source.standbys()) {

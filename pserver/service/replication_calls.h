@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/base/status.h"
+#include "pserver/replication/log_follower.h"
 
 namespace tandem {
 class FetchCheckpointReply;
@@ -22,5 +23,7 @@ Status FetchCheckpointPart(const FetchCheckpointRequest& request, LogSource* sou
                            FetchCheckpointReply* reply);
 // Fills the fields of `reply` about the standbys of `source`. `member`: number of this server.
 void FillReplication(const LogSource& source, int member, StatusReply* reply);
+// Fills the fields of `reply` about a replica.
+void FillReplica(const LogFollower::Progress& progress, StatusReply* reply);
 
 }  // namespace tandem::pserver

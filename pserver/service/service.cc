@@ -174,7 +174,12 @@ class PserverService final : public PserverHandlers {
   }
   ServerUnaryReactor* ExchangeMap(CallbackServerContext* context, const ExchangeMapRequest* request,
                                   ExchangeMapReply* reply) override {
-    return Move(context, PserverCall::kExchangeMap, [this, request, reply] {
+    return Move(context, PserverCall::kExchangeMap, [this, request, reply]() -> Status {
+      if (options_.replica && (!request->observer() || request->known().move_size() != 0)) {
+        return FailedPrecondition(
+            "this server is a replica, which learns of moves only from its primary [TD4032]; hint: "
+            "call its primary");
+      }
       return tandem::pserver::ExchangeMap(*request, shard_, reply);
     });
   }
@@ -245,7 +250,8 @@ class PserverService final : public PserverHandlers {
   }
   ServerUnaryReactor* FetchLog(CallbackServerContext* context, const FetchLogRequest* request,
                                FetchLogReply* reply) override {
-    return Hand(context, PserverCall::kFetchLog, &threads_.standbys,
+    Runner* const runner = request->replica() ? &threads_.replicas : &threads_.standbys;
+    return Hand(context, PserverCall::kFetchLog, runner,
                 [this, request, reply](const Finish& finish) {
                   const Status status = CheckJob(request->job());
                   finish(status.ok() ? FetchLogEntries(*request, options_.source, reply) : status);
@@ -254,8 +260,9 @@ class PserverService final : public PserverHandlers {
   ServerUnaryReactor* FetchCheckpoint(CallbackServerContext* context,
                                       const FetchCheckpointRequest* request,
                                       FetchCheckpointReply* reply) override {
+    Runner* const runner = request->replica() ? &threads_.replicas : &threads_.standbys;
     return Hand(
-        context, PserverCall::kFetchCheckpoint, &threads_.standbys,
+        context, PserverCall::kFetchCheckpoint, runner,
         [this, request, reply](const Finish& finish) {
           const Status status = CheckJob(request->job());
           finish(status.ok() ? FetchCheckpointPart(*request, options_.source, reply) : status);
@@ -275,6 +282,7 @@ class PserverService final : public PserverHandlers {
   Status CheckSecret(const CallbackServerContext& context, PserverCall call) const;
   Status CheckJob(const std::string& job) const;
   Status CheckRole(const CallbackServerContext& context, PserverCall call) const;
+  static Status CheckReads(PserverCall call);
   // Tells Admissions that the caller of this connection proved that it has the secret.
   void NoteProof(const CallbackServerContext& context, PserverCall call,
                  rpc::Standing standing) const;
@@ -353,6 +361,23 @@ Status PserverService::CheckSecret(const CallbackServerContext& context, Pserver
 
 Status PserverService::CheckJob(const std::string& job) const {
   return tandem::pserver::CheckJob(job, shard_.Job());
+}
+
+// A replica has the state of its primary, and only the primary may change it.
+Status PserverService::CheckReads(PserverCall call) {
+  switch (call) {
+    case PserverCall::kPull:
+    case PserverCall::kPullTable:
+    case PserverCall::kPullState:
+    case PserverCall::kExchangeMap:  // only without moves (ExchangeMap)
+    case PserverCall::kGetStatus:
+    case PserverCall::kOpenSession:
+      return OkStatus();
+    default:
+      return FailedPrecondition(
+          "this server is a replica, which does not answer %s [TD4032]; hint: call its primary",
+          rpc::NameOf(call));
+  }
 }
 
 Status PserverService::CheckRole(const CallbackServerContext& context, PserverCall call) const {
@@ -437,6 +462,7 @@ ServerUnaryReactor* PserverService::HandTo(ServerUnaryReactor* reactor,
     finish = Noted(*context, call, has_secret, std::move(finish));
   }
   if (status.ok()) status = CheckRole(*context, call);
+  if (status.ok() && options_.replica) status = CheckReads(call);
   if (!status.ok()) {
     finish(status);
     return reactor;
@@ -528,7 +554,11 @@ Status PserverService::DoGetStatus(StatusReply* reply) {
   reply->set_server_incarnation(options_.server_incarnation);
   FillStatus(shard_.Info(), reply);
   reply->set_checkpoint_version(durable_.checkpoint_version());
-  if (options_.source != nullptr) FillReplication(*options_.source, options_.member, reply);
+  if (options_.replica) {
+    FillReplica(options_.replica(), reply);
+  } else if (options_.source != nullptr) {
+    FillReplication(*options_.source, options_.member, reply);
+  }
   TD_ASSIGN_OR_RETURN(const std::vector<StoredGlobalSnapshot> stored, durable_.GlobalSnapshots());
   for (const StoredGlobalSnapshot& snapshot : stored) {
     reply->add_cut(snapshot.number);

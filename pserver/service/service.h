@@ -9,6 +9,7 @@
 
 #include "common/shm_rpc/handshake.h"
 #include "common/threads/runner.h"
+#include "pserver/replication/log_follower.h"
 #include "pserver/service/call_metrics.h"
 #include "pserver/service/tensor_calls.h"
 #include "pserver/shard/durable_shard.h"
@@ -40,7 +41,10 @@ struct PserverServiceOptions {
   std::function<StatusOr<shm_rpc::ShmRpcTicket>()> invite;  // creates shm RPC tickets; thread-safe
   // Learns which callers proved that they have the secret; null: callers need no proof.
   std::shared_ptr<rpc::Admissions> admissions;
-  LogSource* source = nullptr;  // sends the log to standbys; null: this server has no standbys
+  LogSource* source = nullptr;  // sends the log to standbys and replicas; null: there is no log
+  // Returns the progress of a replica. The service then refuses all calls that do not only read.
+  // null: this server is no replica.
+  std::function<LogFollower::Progress()> replica;
 };
 
 // The threads that handle calls, by kind of call.
@@ -48,6 +52,7 @@ struct PserverThreads {
   Runner &pushes, &pulls, &row_pulls;  // row_pulls: for pulls of rows only
   Runner& others;
   Runner& standbys;  // for requests of standbys, which block
+  Runner& replicas;  // for requests of replicas, which block
 };
 
 // Two gRPC services with the same calls under different names. `v1` forwards each call to

@@ -144,6 +144,13 @@ void TensorCalls::Pull(codec::Fragments request, Answer answer, const void* tag)
   PullRequest pull;
   if (Status status = rpc::ParseMessage(request, &pull); !status.ok()) return answer(status, {});
   if (Status status = CheckTimeout(pull.timeout_ms()); !status.ok()) return answer(status, {});
+  if (observers_only_ && !pull.observer()) {
+    return answer(
+        FailedPrecondition(
+            "this server is a replica, which only readers may call [TD4032]; hint: trainers use "
+            "the address of the replica's primary"),
+        {});
+  }
   StartPull(
       CallerOf(pull), pull,
       [call, crc32c = pull.crc32c(),

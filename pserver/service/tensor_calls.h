@@ -25,9 +25,14 @@ class TensorCalls {
   // at a deadline.
   using Answer = std::function<void(const Status&, codec::EncodedMessage)>;
 
-  // `shard` and `deadlines` must outlive this object and all pending replies.
-  TensorCalls(uint64_t server_incarnation, Shard& shard, Deadlines& deadlines)
-      : server_incarnation_(server_incarnation), shard_(shard), deadlines_(deadlines) {}
+  // `shard` and `deadlines` must outlive this object and all pending replies. `observers_only`: the
+  // server is a replica, which accepts only pulls of observers.
+  TensorCalls(uint64_t server_incarnation, Shard& shard, Deadlines& deadlines,
+              bool observers_only = false)
+      : server_incarnation_(server_incarnation),
+        shard_(shard),
+        deadlines_(deadlines),
+        observers_only_(observers_only) {}
 
   // Push and Pull do not use `request` after they have returned. While they run, the client may
   // change the bytes (shared memory of an shm RPC client). Such a change affects only the values of
@@ -44,6 +49,7 @@ class TensorCalls {
   const uint64_t server_incarnation_;
   Shard& shard_;
   Deadlines& deadlines_;
+  const bool observers_only_;
 };
 
 }  // namespace tandem::pserver

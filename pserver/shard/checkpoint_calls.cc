@@ -109,9 +109,9 @@ Status Shard::Checkpoints::Replace(SnapshotLoader& loader) {
 }
 
 Status Shard::Checkpoints::Replay(LogEntry entry) {
-  MutexLock lock(shard_.mu_);
+  Turn turn(shard_);
   TD_RETURN_IF_ERROR(shard_.replay_.Add(std::move(entry), /*lost=*/false));
-  return shard_.RunReplay();
+  return shard_.RunReplay(turn.ready());
 }
 
 void Shard::Checkpoints::HearAllTrainers() {

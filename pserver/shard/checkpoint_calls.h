@@ -37,7 +37,7 @@ class Shard::Checkpoints {
   StatusOr<ShardSnapshot> Restore(const SnapshotReader& read);
   Status Restore(const ShardSnapshot& snapshot);
   // Applies the log entry that follows the restored snapshot or the last replayed entry. Replay
-  // must be called before any call of a trainer. DATA_LOSS: the change does not match the state. A
+  // must be called before any call of a trainer; on a replica, observers may call meanwhile. DATA_LOSS: the change does not match the state. A
   // push without values (OrderRecord) waits for its values, and all entries after the push wait
   // too. Until then, a call of a trainer fails: with DATA_LOSS if this trainer must retransmit its
   // kept pushes, with UNAVAILABLE if it must wait for other trainers.

@@ -144,7 +144,8 @@ Status Shard::AdmitCaller(const CallerId& caller) {
   if (!replay_.empty() && !state_.journal.replaying()) {
     state_.trainers.Hear(caller.trainer);
     replay_.Lose(caller.trainer, caller.incarnation);
-    TD_RETURN_IF_ERROR(RunReplay());
+    Ready none;  // no call waits before the missing pushes have arrived
+    TD_RETURN_IF_ERROR(RunReplay(none));
     TD_RETURN_IF_ERROR(replay_.CheckComplete(caller));
   }
   TD_RETURN_IF_ERROR(state_.CheckIncarnation(caller));
@@ -306,7 +307,7 @@ StatusOr<PushOutcome> Shard::Push(const PushHead& head, PushTicket ticket) {
   switch (ticket.verdict) {
     case PushVerdict::kReplayed: {
       TD_ASSIGN_OR_RETURN(outcome.log_number, replay_.Supply(head, TakeBuffers(ticket)));
-      TD_RETURN_IF_ERROR(RunReplay());
+      TD_RETURN_IF_ERROR(RunReplay(turn.ready()));
       break;
     }
     case PushVerdict::kDuplicate:
@@ -421,13 +422,13 @@ void Shard::Break(const Status& status, Ready& ready) {
 
 // ---- Replay -------------------------------------------------------------------------------------
 
-Status Shard::RunReplay() {
+Status Shard::RunReplay(Ready& ready) {
   Status failure;
   while (state_.broken.ok() && failure.ok()) {
     std::optional<ReplayQueue::Change> next = replay_.Next();
     if (!next) break;
     const uint64_t number = next->entry.number;
-    const Status made = ReplayChange(*std::move(next));
+    const Status made = ReplayChange(*std::move(next), ready);
     if (made.ok()) continue;
     failure = replay_.Failure(
         DataLoss("entry %d of the write-ahead log cannot be applied: %s", number, ToString(made)));
@@ -445,9 +446,8 @@ Status Shard::RunReplay() {
   return state_.broken;
 }
 
-Status Shard::ReplayChange(ReplayQueue::Change change) {
+Status Shard::ReplayChange(ReplayQueue::Change change, Ready& ready) {
   const Journal::Replay replaying(state_.journal, change.entry.number);
-  Ready ready;  // receives no replies, because no call waits before the replay ends
   const auto replay_push = [&](const PushHead& head, std::vector<Buffer> values)
                                TD_REQUIRES(mu_) -> Status {
     TD_RETURN_IF_ERROR(AdmitCaller(head.caller));
@@ -593,7 +593,7 @@ void Shard::ExpireWaiters() {
     calls_.FailReplaced(ready);
     if (const std::vector<int> lost = timeouts_.LoseSilent(now); !lost.empty()) {
       for (const int r : lost) replay_.Lose(r, UINT64_MAX);
-      if (const Status replayed = RunReplay(); !replayed.ok()) calls_.FailAll(replayed, ready);
+      if (const Status replayed = RunReplay(ready); !replayed.ok()) calls_.FailAll(replayed, ready);
       calls_.Wake(ready);
       calls_.WakeBarriers(ready);
     }

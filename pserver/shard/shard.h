@@ -202,9 +202,10 @@ class Shard {
   void Break(const Status& status, Ready& ready) TD_REQUIRES(mu_);
 
   // ---- Replay -----------------------------------------------------------------------------------
-  // Applies all logged changes that can be applied now.
-  Status RunReplay() TD_REQUIRES(mu_);
-  Status ReplayChange(ReplayQueue::Change change) TD_REQUIRES(mu_);
+  // Applies all logged changes that can be applied now. `ready`: gets the replies to pulls that wait
+  // for these changes, on a replica.
+  Status RunReplay(Ready& ready) TD_REQUIRES(mu_);
+  Status ReplayChange(ReplayQueue::Change change, Ready& ready) TD_REQUIRES(mu_);
 
   // ---- Snapshots --------------------------------------------------------------------------------
   void BeginCheckpoint(Ready& ready) TD_REQUIRES(mu_);

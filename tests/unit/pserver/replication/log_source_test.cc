@@ -167,6 +167,7 @@ TEST_F(LogSourceTest, TheTermDecidesWhetherAStateContinues) {
 
 TEST_F(LogSourceTest, TheLagOfAStandbyIsKnown) {
   LogSource& source = Source(1, /*window_bytes_max=*/1000);
+  ASSERT_TRUE(Fetch(1, 0).ok());
   Write(3);
   ASSERT_TRUE(Fetch(1, 1).ok());
   clock_.Advance(std::chrono::seconds(2));
@@ -213,6 +214,32 @@ TEST_F(LogSourceTest, AStandbyIsTheProcessThatStartedLast) {
               HasSubstr("another process is member 1"));
   EXPECT_EQ(Fetch(2, 0).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(Fetch(0, 0).status().code(), StatusCode::kInvalidArgument);  // its own number
+}
+
+TEST_F(LogSourceTest, AReplicaGetsWhatAMajorityHas) {
+  LogSource& source = Source(2);
+  const auto replica = [&](uint64_t after, uint64_t incarnation = 50) {
+    return source.Fetch({kReplica, incarnation, Of(1), true, after}, Time::min());
+  };
+  ASSERT_TRUE(replica(0).ok());
+  Write(5);
+  ASSERT_TRUE(Fetch(1, 0).ok());
+  EXPECT_TRUE(replica(0)->entries.empty());
+  ASSERT_TRUE(Fetch(1, 3).ok());
+  EXPECT_EQ(replica(0)->entries.size(), 3u);
+  EXPECT_EQ(replica(2)->entries.size(), 1u);
+  EXPECT_EQ(replica(3)->last, 3u);
+  EXPECT_EQ(replicated_, 3u) << "a replica acknowledges nothing";
+  // A replica with a newer or another state fetches the checkpoint instead of being refused.
+  EXPECT_TRUE(replica(9)->needs_checkpoint);
+  EXPECT_TRUE(source.Fetch({kReplica, 50, {8, 1, 0}, true, 5}, Time::min())->needs_checkpoint);
+  EXPECT_EQ(source.standbys().size(), 1u);
+  EXPECT_EQ(source.replicas(), 1);
+  for (uint64_t i = 51; i < 114; ++i) ASSERT_TRUE(replica(0, i).ok());
+  EXPECT_EQ(replica(0, 114).status().code(), StatusCode::kResourceExhausted);
+  clock_.Advance(std::chrono::seconds(11));
+  EXPECT_EQ(source.replicas(), 0);
+  EXPECT_TRUE(replica(0, 114).ok());
 }
 
 TEST_F(LogSourceTest, ARequestWaitsForAnEntryAndForTheEnd) {

@@ -1,0 +1,70 @@
+// Reads rows of tables and dense variables of a job, without being one of its trainers.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/tables/row_buckets.h"
+#include "pserver/client/carrier/options.h"
+#include "pserver/client/carrier/ps_channel.h"
+
+namespace tandem::ps {
+
+struct ReaderOptions {
+  std::string job = "job";
+  PsSecurity security;
+  Duration timeout = std::chrono::seconds(10);  // time limit of Connect and of each read
+};
+
+// A reader. The servers of a job are its pservers, or one replica of each (tandem-pserver
+// --replica_of). Thread-safe. All functions block, for ReaderOptions::timeout at most.
+class Reader {
+ public:
+  struct Rows {
+    int64_t dim = 0;
+    std::vector<float> values;  // [ids, dim], in the order of the ids
+    // Version of each server from which values were read, in updates; 0: no values were read from
+    // it. The values of one server are of one version.
+    std::vector<uint64_t> versions;
+  };
+  struct Dense {
+    std::map<std::string, std::vector<float>> variables;  // by name: all elements, flattened
+    std::vector<uint64_t> versions;                       // as in Rows
+  };
+
+  // Connects to the servers of a job. `servers`: their addresses in any order, such as
+  // "127.0.0.1:7000". UNAVAILABLE, DEADLINE_EXCEEDED: a server does not reply. INVALID_ARGUMENT: an
+  // address is invalid.
+  static StatusOr<std::unique_ptr<Reader>> Connect(const std::vector<std::string>& servers,
+                                                   const ReaderOptions& options);
+  ~Reader();
+
+  // Reads rows of a table. An absent row has its initial values (or zeros, if the rules of the
+  // table delay the creation of rows); the read does not create it. `ids`: at most 4 Mi. NOT_FOUND:
+  // the job has no such table. OUT_OF_RANGE: rows move between servers, longer than the time limit.
+  StatusOr<Rows> ReadRows(const std::string& table, std::span<const int64_t> ids);
+  // Reads all dense variables. UNAVAILABLE: a part of a variable moves between servers.
+  StatusOr<Dense> ReadDense();
+
+ private:
+  struct Call;
+  Reader(ReaderOptions options, size_t servers, std::unique_ptr<PsChannel> channel);
+  // Asks all servers which row buckets they serve.
+  Status FindOwners(Time deadline);
+  Status PullFrom(std::vector<std::shared_ptr<Call>>& calls, Time deadline);
+
+  const ReaderOptions options_;
+  const size_t servers_;
+  const std::unique_ptr<PsChannel> channel_;
+  Mutex mu_;
+  // By row bucket: index of its server; -1: no server serves it now.
+  std::array<int, kRowBuckets> owners_ TD_GUARDED_BY(mu_){};
+};
+
+}  // namespace tandem::ps

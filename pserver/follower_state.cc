@@ -1,0 +1,69 @@
+#include "pserver/follower_state.h"
+
+#include <future>
+#include <utility>
+
+#include "common/base/check.h"
+#include "common/base/require.h"
+#include "pserver/shard/checkpoint_calls.h"
+
+namespace tandem::pserver {
+
+Status FollowerState::Recover() {
+  const StatusOr<uint64_t> version = parts_.Recover();
+  TD_ASSIGN_OR_RETURN(position_.term, files().Term());
+  if (version.ok()) {
+    TD_RETURN_IF_ERROR(CheckJob(job_, parts_.durable().shard().Job()));
+    position_.has_state = parts_.durable().shard().Info().initialised;
+    position_.last = parts_.durable().log()->written();
+    return OkStatus();
+  }
+  if (version.status().code() != StatusCode::kDataLoss) return version.status();
+  LOG(ERROR) << "the stored state cannot be used, and the checkpoint is fetched again: "
+             << ToString(version.status());
+  position_.has_state = false;
+  position_.last = 0;
+  return parts_.MakeEmptyShard();
+}
+
+Status FollowerState::Append(std::vector<LogEntry> entries) {
+  TD_REQUIRE(!entries.empty() && entries.front().number == position_.last + 1);
+  GroupCommitLog& log = *parts_.durable().log();
+  uint64_t bytes = 0;
+  for (const LogEntry& entry : entries) bytes += ValueBytes(entry);
+  TD_RETURN_IF_ERROR(log.Ready(bytes));
+  for (const LogEntry& entry : entries) log.Append(entry);
+  std::promise<Status> written;
+  log.WhenLogged([&written](const Status& status) { written.set_value(status); });
+  if (Status status = written.get_future().get(); !status.ok()) {
+    // The log may write these entries later. A fetched checkpoint replaces the log.
+    position_.has_state = false;
+    return status;
+  }
+  position_.last = entries.back().number;
+  for (LogEntry& entry : entries) {
+    Status applied = parts_.durable().shard().checkpoints().Replay(std::move(entry));
+    if (applied.ok()) continue;
+    position_.has_state = false;  // fetches the checkpoint again
+    return applied;
+  }
+  return OkStatus();
+}
+
+Status FollowerState::SetTerm(const LogTerm& term) {
+  TD_REQUIRE(position_.has_state);
+  TD_RETURN_IF_ERROR(files().SetTerm(term));
+  position_.term = term;
+  return OkStatus();
+}
+
+Status FollowerState::Install(const std::string& record, const std::string& path,
+                              const LogTerm& term) {
+  position_.has_state = false;
+  if (before_install_) before_install_();
+  TD_RETURN_IF_ERROR(parts_.MakeEmptyShard());  // ends the writes of the old shard
+  TD_RETURN_IF_ERROR(files().InstallCheckpoint(record, path, term));
+  return Recover();
+}
+
+}  // namespace tandem::pserver

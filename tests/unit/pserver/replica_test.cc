@@ -1,0 +1,227 @@
+// Tests read replicas over loopback: readers get the values of the primary.
+#include "pserver/replica.h"
+
+#include <filesystem>
+#include <thread>
+
+#include "pserver/client/reader.h"
+#include "pserver/standby.h"
+#include "tests/unit/pserver/pserver_fixture.h"
+
+namespace tandem::pserver {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr Duration kPatience = std::chrono::seconds(20);
+const ps::PsTable kTable = {"emb", 1000, 4, ps::PsTable::InitKind::kUniform, -0.1f, 0.1f, 1, ""};
+
+class ReplicaTest : public PserverTest {
+ protected:
+  PserverOptions OptionsOf(const std::string& name, int index = 0) const {
+    PserverOptions options;
+    options.job = "job";
+    options.index = index;
+    options.log_bytes_max = log_bytes_max_;
+    options.data_dir = dir_ + "/" + name;
+    options.cold_dir = dir_ + "/cold-" + name;
+    options.durability = Durability::kLogged;
+    options.shm_rpc = false;
+    return options;
+  }
+  void StartPrimary(const std::string& name, int index = 0) {
+    auto primary = Pserver::Start(OptionsOf(name, index), metrics_);
+    ASSERT_TRUE(primary.ok()) << primary.status();
+    endpoints_.push_back(ToString((*primary)->endpoint()));
+    servers_.push_back(*std::move(primary));
+  }
+  std::unique_ptr<Replica> ReplicaOf(const std::string& primary, const std::string& name,
+                                     int index = 0) {
+    auto replica = Replica::Start(OptionsOf(name, index), *ParseEndpoint(primary), metrics_);
+    CHECK(replica.ok()) << replica.status();
+    return *std::move(replica);
+  }
+  // Waits until the replica listens and has the log up to `entry`. Returns its address.
+  static std::string Await(const Replica& replica, uint64_t entry) {
+    const Time until = SteadyNow() + kPatience;
+    while (SteadyNow() < until) {
+      if (replica.endpoint() && replica.progress().position.last >= entry) {
+        return ToString(*replica.endpoint());
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ADD_FAILURE() << "the replica does not catch up: " << replica.progress().status;
+    return "";
+  }
+  static std::unique_ptr<ps::Reader> ReaderOf(const std::vector<std::string>& servers) {
+    auto reader = ps::Reader::Connect(servers, {.timeout = kPatience});
+    CHECK(reader.ok()) << reader.status();
+    return *std::move(reader);
+  }
+  // Pushes ones to two rows.
+  void PushRows(ps::PsClient& client, uint64_t step, int64_t id) {
+    const std::vector<int64_t> ids = {id, id + 1};
+    const std::vector<float> ones(8, 1.0f);
+    Answer<Status> answer;
+    client.Push(step, 0.1f, {}, answer.Callback(), {{"emb", ids, ones.data()}});
+    const Status status = answer.Get();
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  std::unique_ptr<ps::PsClient> TableClient() {
+    auto client = *Client(0, 1);
+    CHECK(client->Configure({}, ps::PsMode::kASync, {"adagrad", {}}, {kTable}).ok());
+    CHECK(client->InitOrFetch({}).ok());
+    return client;
+  }
+  uint64_t log_bytes_max_ = uint64_t{256} << 20;
+};
+
+TEST_F(ReplicaTest, ReadersGetTheDenseVariablesOfThePrimary) {
+  StartPrimary("a");
+  const auto replica = ReplicaOf(endpoints_[0], "r");
+  Model model;
+  auto client = *Client(0, 1);
+  ASSERT_TRUE(client->Configure(model.variables, ps::PsMode::kSync, {"adam", {}}).ok());
+  ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
+  Status status;
+  TrainSync(client.get(), &model, 0, 0, 5, &status);
+  ASSERT_TRUE(status.ok()) << status;
+  const auto reader = ReaderOf({Await(*replica, 5)});
+  const auto dense = reader->ReadDense();
+  ASSERT_TRUE(dense.ok()) << dense.status();
+  EXPECT_EQ(dense->versions, std::vector<uint64_t>{5});
+  ASSERT_EQ(dense->variables.size(), model.params.size());
+  for (size_t i = 0; i < model.variables.size(); ++i) {
+    EXPECT_EQ(dense->variables.at(model.variables[i].name), model.params[i]);
+  }
+}
+
+TEST_F(ReplicaTest, ReadersOfSeveralReplicasGetTheRowsOfAllServers) {
+  StartPrimary("a", 0);
+  StartPrimary("b", 1);
+  const auto client = TableClient();
+  std::vector<std::unique_ptr<Replica>> replicas;
+  std::vector<std::string> addresses;
+  for (const int s : {0, 1}) {
+    replicas.push_back(ReplicaOf(endpoints_[static_cast<size_t>(s)], "r" + std::to_string(s), s));
+  }
+  for (uint64_t step = 0; step < 50; ++step)
+    PushRows(*client, step, static_cast<int64_t>(step) * 7);
+  for (const auto& replica : replicas) addresses.push_back(Await(*replica, 50));
+  std::vector<int64_t> ids;
+  for (int64_t id = 0; id < 400; ++id) ids.push_back(id);
+  std::ranges::reverse(addresses);  // in any order
+  const auto at_replicas = ReaderOf(addresses)->ReadRows("emb", ids);
+  const auto at_servers = ReaderOf(endpoints_)->ReadRows("emb", ids);
+  ASSERT_TRUE(at_replicas.ok()) << at_replicas.status();
+  ASSERT_TRUE(at_servers.ok()) << at_servers.status();
+  EXPECT_EQ(at_replicas->dim, 4);
+  EXPECT_EQ(at_replicas->versions, (std::vector<uint64_t>{50, 50}));
+  EXPECT_EQ(at_replicas->values, at_servers->values);
+  const auto trained = client->PullTable("emb", /*slots=*/false);
+  ASSERT_TRUE(trained.ok());
+  EXPECT_EQ(trained->ids.size(), 100u);  // the reads created no row
+}
+
+// A replica that was away while the primary shortened its log fetches the checkpoint again.
+TEST_F(ReplicaTest, AReplicaThatWasAwayCatchesUp) {
+  log_bytes_max_ = 4000;
+  StartPrimary("a");
+  const auto client = TableClient();
+  auto replica = ReplicaOf(endpoints_[0], "r");
+  uint64_t step = 0;
+  for (; step < 10; ++step) PushRows(*client, step, 3);
+  Await(*replica, 10);
+  replica.reset();
+  for (; step < 200; ++step) PushRows(*client, step, static_cast<int64_t>(step));
+  replica = ReplicaOf(endpoints_[0], "r");
+  const auto reader = ReaderOf({Await(*replica, 200)});
+  const std::vector<int64_t> ids = {3, 4, 100, 199, 900};
+  const auto rows = reader->ReadRows("emb", ids);
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ(rows->values, ReaderOf(endpoints_)->ReadRows("emb", ids)->values);
+}
+
+// The state of a replica is not needed, so it is replaced when its primary has another one.
+TEST_F(ReplicaTest, AReplicaFollowsARestoredPrimary) {
+  StartPrimary("a");
+  const auto client = TableClient();
+  for (uint64_t step = 0; step < 5; ++step) PushRows(*client, step, 3);
+  ASSERT_TRUE(servers_[0]->SaveCheckpoint().ok());
+  const auto replica = ReplicaOf(endpoints_[0], "r");
+  for (uint64_t step = 5; step < 9; ++step) PushRows(*client, step, 3);
+  Await(*replica, 9);
+  ASSERT_EQ(*client->Restore(), 5u);
+  const Time until = SteadyNow() + kPatience;
+  StatusOr<ps::Reader::Rows> rows = NotFound("not read yet");
+  while (SteadyNow() < until) {
+    if (const auto endpoint = replica->endpoint()) {
+      const auto reader = ps::Reader::Connect({ToString(*endpoint)}, {});
+      if (reader.ok()) rows = (*reader)->ReadRows("emb", std::vector<int64_t>{3});
+      if (rows.ok() && rows->versions[0] == 5) break;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ(rows->versions[0], 5u);
+  EXPECT_EQ(rows->values, ReaderOf(endpoints_)->ReadRows("emb", std::vector<int64_t>{3})->values);
+}
+
+// A replica never shows a push that the promotion of a standby could take back.
+TEST_F(ReplicaTest, AReplicaGetsAPushOnlyWhenAStandbyHasIt) {
+  PserverOptions options = OptionsOf("a");
+  options.standbys = 1;
+  options.rpc.listen = {.path = dir_ + "/socket"};
+  auto primary = Pserver::Start(options, metrics_);
+  ASSERT_TRUE(primary.ok()) << primary.status();
+  servers_.push_back(*std::move(primary));
+  endpoints_ = {ToString(options.rpc.listen)};
+  PserverOptions of_standby = options;
+  of_standby.member = 1;
+  of_standby.data_dir = dir_ + "/b";
+  auto standby = *Standby::Start(of_standby, options.rpc.listen, metrics_);
+  const auto client = TableClient();
+  PushRows(*client, 0, 3);
+  const auto replica = ReplicaOf(endpoints_[0], "r");
+  const auto reader = ReaderOf({Await(*replica, 1)});
+  standby.reset();
+  const std::vector<int64_t> ids = {3};
+  const std::vector<float> ones(4, 1.0f);
+  Answer<Status> answer;
+  client->Push(1, 0.1f, {}, answer.Callback(), {{"emb", ids, ones.data()}});
+  const Time until = SteadyNow() + kPatience;
+  while (servers_[0]->Info().version < 2 && SteadyNow() < until) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_EQ(reader->ReadRows("emb", ids)->versions[0], 1u);
+  standby = *Standby::Start(of_standby, options.rpc.listen, metrics_);
+  EXPECT_TRUE(answer.Get().ok());
+  while (reader->ReadRows("emb", ids)->versions[0] < 2 && SteadyNow() < until) {
+  }
+  EXPECT_EQ(reader->ReadRows("emb", ids)->versions[0], 2u);
+}
+
+TEST_F(ReplicaTest, OnlyReadersMayCallAReplica) {
+  StartPrimary("a");
+  const auto client = TableClient();
+  PushRows(*client, 0, 3);
+  const auto replica = ReplicaOf(endpoints_[0], "r");
+  endpoints_ = {Await(*replica, 1)};
+  auto trainer = *Client(0, 1);
+  EXPECT_THAT(
+      std::string(
+          trainer->Configure({}, ps::PsMode::kASync, {"adagrad", {}}, {kTable}).status().message()),
+      HasSubstr("this server is a replica, which does not answer"));
+  const auto reader = ReaderOf(endpoints_);
+  EXPECT_EQ(reader->ReadRows("none", std::vector<int64_t>{3}).status().code(),
+            StatusCode::kNotFound);
+  EXPECT_EQ(reader->ReadRows("emb", std::vector<int64_t>{-1}).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(reader->ReadRows("emb", {}).status().code(), StatusCode::kInvalidArgument);
+  PserverOptions none = OptionsOf("x");
+  none.durability = Durability::kNone;
+  EXPECT_THAT(std::string(Replica::Start(none, {}, metrics_).status().message()),
+              HasSubstr("a replica keeps a log"));
+}
+
+}  // namespace
+}  // namespace tandem::pserver
