@@ -12,7 +12,7 @@ using std::chrono::milliseconds;
 
 struct SimCarrier::Shared {
   SimNetwork& network;
-  const std::vector<SimServer*> servers;
+  const std::vector<SimAddress*> servers;
   const int retries;
   // Calls in progress, by number in the order of their start.
   std::map<uint64_t, std::shared_ptr<OneCall>> open;
@@ -44,9 +44,9 @@ struct SimCarrier::OneCall : std::enable_shared_from_this<OneCall> {
   }
   // Called when the request arrives at the server. A request may arrive twice.
   void Arrive(int attempt) {
-    SimServer& to = *shared->servers[static_cast<size_t>(server)];
+    SimServer* const to = shared->servers[static_cast<size_t>(server)]->Listener();
     SimWorld& world = process->world();
-    if (!to.alive()) {
+    if (to == nullptr) {
       // While the server is down, the request tries again every 20 ms, until the deadline of the
       // call.
       if (world.Now() < retries.deadline() && !process->dead()) {
@@ -58,13 +58,13 @@ struct SimCarrier::OneCall : std::enable_shared_from_this<OneCall> {
     world.Note(rpc::NameOf(call),
                static_cast<uint64_t>(process->node()) << 32 | static_cast<uint64_t>(server),
                Crc32c(0, request.data(), request.size()));
-    to.OnDeath([weak = weak_from_this(), attempt] {
+    to->OnDeath([weak = weak_from_this(), attempt] {
       if (const auto self = weak.lock()) self->Break(attempt);
     });
-    to.Handle(call, request,
-              [self = shared_from_this(), attempt](const Status& status, std::string answer) {
-                self->Answer(attempt, status, std::move(answer));
-              });
+    to->Handle(call, request,
+               [self = shared_from_this(), attempt](const Status& status, std::string answer) {
+                 self->Answer(attempt, status, std::move(answer));
+               });
   }
   // Sends the server's reply to the caller through the network.
   void Answer(int attempt, const Status& status, std::string answer) {
@@ -118,7 +118,7 @@ struct SimCarrier::OneCall : std::enable_shared_from_this<OneCall> {
 };
 
 SimCarrier::SimCarrier(std::shared_ptr<SimProcess> process, SimNetwork& network,
-                       std::vector<SimServer*> servers, int retries)
+                       std::vector<SimAddress*> servers, int retries)
     : process_(std::move(process)),
       shared_(std::make_shared<Shared>(Shared{network, std::move(servers), retries, {}, {}})) {}
 

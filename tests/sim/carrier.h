@@ -18,9 +18,10 @@ namespace tandem::pserver {
 // SimWorld.
 class SimCarrier final : public ps::PsChannel {
  public:
-  // Server i is node i of the network. `retries` has the meaning of PsOptions::retries.
+  // Server i is node i of the network; `servers` must outlive the carrier. `retries` has the
+  // meaning of PsOptions::retries.
   SimCarrier(std::shared_ptr<SimProcess> process, SimNetwork& network,
-             std::vector<SimServer*> servers, int retries);
+             std::vector<SimAddress*> servers, int retries);
   Time Now() const override { return process_->world().Now(); }
   std::unique_ptr<ps::PsEvent> MakeEvent() override { return process_->MakeEvent(); }
   void Call(int server, rpc::PserverCall call, codec::EncodedMessage request, Time deadline,

@@ -1,5 +1,8 @@
 #include "tests/sim/disk.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <utility>
 #include <variant>
 
@@ -20,7 +23,7 @@ Status SimDisk::Begin(uint64_t session, bool writes) {
   if (operations_left_ && *operations_left_ == 0 && !die_behind_) {
     operations_left_.reset();
     kill_();
-    return Gone();
+    if (session != session_) return Gone();
   }
   if (writes && world_.Now() < full_until_) return ResourceExhausted("the disk is full");
   return OkStatus();
@@ -34,7 +37,7 @@ Status SimDisk::End(uint64_t session) {
   return session == session_ ? OkStatus() : Gone();
 }
 
-class SimDisk::Session final : public Storage {
+class SimDisk::Session final : public Storage, public CheckpointFiles {
  public:
   Session(SimDisk& disk, uint64_t id) : disk_(disk), id_(id) {}
 
@@ -121,6 +124,47 @@ class SimDisk::Session final : public Storage {
     return OkStatus();
   }
 
+  CheckpointFiles* files() override { return disk_.checkpoints_ == nullptr ? nullptr : this; }
+  StatusOr<OpenedCheckpoint> OpenCheckpoint() override {
+    if (!disk_.checkpoint_) return NotFound("no checkpoint");
+    std::vector<ShardSnapshot>& all = disk_.checkpoints_->opened;
+    const uint64_t index = all.size(), bytes = disk_.checkpoints_->bytes;
+    all.push_back(*disk_.checkpoint_);
+    OpenedCheckpoint opened{std::to_string(index), Fd(memfd_create("values", MFD_CLOEXEC)), bytes};
+    const auto offset = static_cast<off_t>(bytes - sizeof(index));
+    CHECK_EQ(ssize_t{sizeof(index)}, pwrite(opened.values.get(), &index, sizeof(index), offset));
+    return opened;
+  }
+  std::string NewValuesFile() override {
+    disk_.installing_ = Fd(memfd_create("values", MFD_CLOEXEC));
+    return "/proc/self/fd/" + std::to_string(disk_.installing_.get());
+  }
+  Status InstallCheckpoint(const std::string& record, const std::string& /*path*/,
+                           const LogTerm& term) override {
+    TD_RETURN_IF_ERROR(disk_.Begin(id_));
+    const Fd values = std::move(disk_.installing_);
+    uint64_t index = 0;
+    const auto offset = static_cast<off_t>(disk_.checkpoints_->bytes - sizeof(index));
+    if (pread(values.get(), &index, sizeof(index), offset) != ssize_t{sizeof(index)} ||
+        record != std::to_string(index)) {
+      return DataLoss("the file of values does not belong to the record %s", record);
+    }
+    disk_.checkpoint_ = disk_.base_ = disk_.checkpoints_->opened.at(index);
+    disk_.world_.Note("install", disk_.checkpoint_->version, disk_.checkpoint_->log_number);
+    disk_.log_.clear();
+    disk_.history_.clear();
+    disk_.synced_ = disk_.checkpoint_->log_number;
+    disk_.term_ = term;
+    return disk_.End(id_);
+  }
+  StatusOr<LogTerm> Term() override { return disk_.term_; }
+  Status SetTerm(const LogTerm& term) override {
+    TD_RETURN_IF_ERROR(disk_.Begin(id_));
+    disk_.world_.Note("term", term.number, term.start);
+    disk_.term_ = term;
+    return disk_.End(id_);
+  }
+
  private:
   SimDisk& disk_;
   const uint64_t id_;
@@ -142,6 +186,16 @@ void SimDisk::LosePower() {
   log_.erase(log_.upper_bound(last), log_.end());
   history_.erase(history_.upper_bound(last), history_.end());
   synced_ = last;
+}
+
+void SimDisk::Clear() {
+  base_.reset();
+  checkpoint_.reset();
+  cuts_.clear();
+  log_.clear();
+  history_.clear();
+  term_ = {};
+  synced_ = 0;
 }
 
 void SimDisk::DieIn(uint64_t operations, std::function<void()> kill) {

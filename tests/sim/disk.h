@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "pserver/storage/storage.h"
@@ -14,13 +15,23 @@
 
 namespace tandem::pserver {
 
+// The checkpoints that were opened on any disk of a job, so that another disk can install them. A
+// copied file of values has only the index of its checkpoint.
+struct SimCheckpoints {
+  std::vector<ShardSnapshot> opened;
+  // Bytes of each file of values. More than 4 MiB: a standby fetches the file in several parts.
+  uint64_t bytes = sizeof(uint64_t);
+};
+
 // A simulated disk. The disk outlives the processes that use it. Not thread-safe.
 class SimDisk {
  public:
   // If `forget_previous` is true, the disk injects a bug: checkpoints lack the previous parameters,
   // although ShardSnapshot::has_previous announces them.
-  SimDisk(SimWorld& world, bool forget_previous)
-      : world_(world), forget_previous_(forget_previous) {}
+  // `checkpoints` null: the Storage has no files().
+  SimDisk(SimWorld& world, bool forget_previous,
+          std::shared_ptr<SimCheckpoints> checkpoints = nullptr)
+      : world_(world), forget_previous_(forget_previous), checkpoints_(std::move(checkpoints)) {}
 
   // Open returns the Storage for a new process. Revoke is called when the process dies: after that,
   // operations of the process have no effect and fail.
@@ -29,6 +40,7 @@ class SimDisk {
   // Simulates a power loss: of the log entries that were not synced, only a random prefix (possibly
   // empty) survives.
   void LosePower();
+  void Clear();  // loses all data: the disk is replaced by an empty one
   // Calls `kill` during an operation, after `operations` more operations. The interrupted operation
   // may or may not take effect.
   void DieIn(uint64_t operations, std::function<void()> kill);
@@ -57,6 +69,7 @@ class SimDisk {
 
   SimWorld& world_;
   const bool forget_previous_;
+  const std::shared_ptr<SimCheckpoints> checkpoints_;
   uint64_t session_ = 0;  // session of the process that may use the disk; 0: none
   uint64_t sessions_ = 0;
   Time full_until_ = Time::min();
@@ -73,6 +86,8 @@ class SimDisk {
   // All pushes that Sent recorded, by trainer, incarnation and sequence number. Each value has the
   // format of a log entry.
   std::map<std::tuple<int, uint64_t, uint64_t>, std::string> sent_;
+  LogTerm term_;         // each write of the term includes a sync
+  Fd installing_;        // file of values that a standby fetches
   uint64_t synced_ = 0;  // log entries up to this number survive a power loss
 };
 

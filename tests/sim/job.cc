@@ -94,11 +94,9 @@ Status SimJob::Train(int rank, uint64_t incarnation, const std::shared_ptr<SimPr
   // Declared before the client, because the client may still send the batches while it is
   // destroyed.
   SimBatch batches[] = {{plan_.seed, ledger_}, {plan_.seed, ledger_}};
-  std::vector<SimServer*> servers;
-  for (auto& server : servers_) servers.push_back(server.get());
   const std::vector<std::string> known(addresses_.begin(), addresses_.begin() + plan_.servers);
   const auto client = ps::PsClient::Over(
-      std::make_unique<SimCarrier>(process, network_, servers, plan_.retries), known, options);
+      std::make_unique<SimCarrier>(process, network_, calls_, plan_.retries), known, options);
   const bool sync = plan_.mode == UpdatePolicy::kSync;
   TD_RETURN_IF_ERROR(client
                          ->Configure(ledger_.Variables(),
@@ -228,6 +226,10 @@ void SimJob::PauseTrainer(int rank) {
 
 void SimJob::Mischief() {
   if (mischief_done_++ == plan_.mischief) return network_.Behave();
+  if (plan_.standbys != 0) {
+    HarmGroup();
+    return world_.After(Pause(40), [this] { Mischief(); });
+  }
   const int server = static_cast<int>(world_.Below(servers_.size()));
   const int rank = static_cast<int>(world_.Below(static_cast<uint64_t>(plan_.trainers)));
   if (const std::string wrong = OwnersAreWrong(/*settled=*/false); !wrong.empty()) Fail(wrong);
@@ -304,11 +306,15 @@ void SimJob::CheckServers() {
 
 SimReport SimJob::Run() {
   for (size_t i = 0; i < servers_.size(); ++i) StartServer(static_cast<int>(i));
+  for (const auto& group : groups_) group->Start();
   for (int r = 0; r < plan_.trainers; ++r) StartTrainer(r);
   if (plan_.mischief > 0) world_.After(Pause(20), [this] { Mischief(); });
   const Time begin = world_.Now(), end = begin + std::chrono::hours(2);
   if (!world_.RunUntil([this] { return Done(); }, end)) {
     Fail("the job does not end");
+  }
+  for (const auto& group : groups_) {
+    if (!group->wrong().empty()) Fail(group->wrong());
   }
   const auto all_up = [this] {
     for (size_t i = 0; i < servers_.size(); ++i) {
@@ -326,7 +332,7 @@ SimReport SimJob::Run() {
       TellAll();
       world_.RunUntil([] { return false; }, world_.Now() + seconds(1));
     }
-    CheckServers();
+    groups_.empty() ? CheckServers() : CheckGroups();
     if (report_.failure.empty()) CheckCuts();
   }
   report_.seconds = Seconds(world_.Now() - begin);

@@ -46,11 +46,20 @@ struct SimPlan {
   uint64_t keep_bytes_max = uint64_t{1} << 30;
   bool forget_previous =
       false;  // injects a bug: checkpoints lack the parameters before the last update
+  // Number of standbys of each server; 0: none. With standbys, there are no moves, no global
+  // snapshots, and the log has whole pushes.
+  int standbys = 0;
+  bool large_checkpoints = false;  // standbys fetch a checkpoint in several parts
+  // Whether members die while another member of their server has lost entries, and the server was
+  // not whole since then.
+  bool deaths_while_damaged = false;
   bool keep_trace = false;
 };
 // Derives all other fields of the plan from `seed`.
 SimPlan PlanOf(uint64_t seed, UpdatePolicy mode, bool replayable = false);
-// Returns the plan of the same job without faults.
+// Returns the plan of a job whose servers have standbys.
+SimPlan StandbyPlanOf(uint64_t seed, UpdatePolicy mode);
+// Returns the plan of the same job without faults and without standbys.
 SimPlan WithoutMischief(SimPlan plan);
 
 struct SimReport {
@@ -64,6 +73,9 @@ struct SimReport {
   int64_t moved = 0, movers = 0, retired = 0;
   // Numbers of global snapshots, and of restores from a global snapshot.
   int64_t cuts_taken = 0, restored = 0;
+  // For SimPlan::standbys only: numbers of promoted standbys, of lost disks, of primaries that the
+  // launcher took for dead while they ran, and of members that it killed because they hung.
+  int64_t promotions = 0, disks = 0, stale = 0, hangs = 0;
   // For SimPlan::replayable only. lost: number of pushes that servers report as lost because the
   // trainer died. given_up: whether the job ended because a sync step needs a lost push.
   uint64_t lost = 0;

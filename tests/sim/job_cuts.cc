@@ -25,9 +25,7 @@ void SimJob::StartCutter() {
 }
 
 Status SimJob::RunCutter(const std::shared_ptr<SimProcess>& process, uint64_t number) {
-  std::vector<SimServer*> servers;
-  for (auto& server : servers_) servers.push_back(server.get());
-  SimCarrier carrier(process, network_, servers, plan_.retries);
+  SimCarrier carrier(process, network_, calls_, plan_.retries);
   ps::GlobalSnapshotCoordinator cutter(carrier,
                                        {addresses_.begin(), addresses_.begin() + plan_.servers},
                                        {.job = kSimJob,

@@ -49,9 +49,7 @@ void SimJob::StartMover(int spared) {
 }
 
 Status SimJob::RunMover(const std::shared_ptr<SimProcess>& process, const MoverTask& task) {
-  std::vector<SimServer*> servers;
-  for (auto& server : servers_) servers.push_back(server.get());
-  SimCarrier carrier(process, network_, servers, plan_.retries);
+  SimCarrier carrier(process, network_, calls_, plan_.retries);
   ps::BucketMigrator mover(carrier, {addresses_.begin(), addresses_.begin() + plan_.servers},
                            {.job = kSimJob,
                             .call_timeout = seconds(1),

@@ -130,8 +130,8 @@ class SimMovesTest : public testing::Test {
   SimCarrier MakeCarrier(const std::shared_ptr<SimProcess>& process) {
     return {process, network_, Servers(), /*retries=*/3};
   }
-  std::vector<SimServer*> Servers() {
-    std::vector<SimServer*> all;
+  std::vector<SimAddress*> Servers() {
+    std::vector<SimAddress*> all;
     for (auto& server : servers_) all.push_back(server.get());
     return all;
   }

@@ -12,7 +12,7 @@ bool SimNetwork::Carry(int from, int to, std::function<void()> arrive) {
     return world_.Chance(habits_.dawdle) ? world_.Between(milliseconds(1), milliseconds(1000))
                                          : world_.Between(microseconds(50), microseconds(800));
   };
-  const auto cut = cut_until_.find(std::minmax(from, to));
+  const auto cut = cut_until_.find({from, to});
   if (cut != cut_until_.end() && world_.Now() < cut->second) return false;
   if (world_.Chance(habits_.lose)) return false;
   if (world_.Chance(habits_.repeat)) world_.After(delay(), arrive);
@@ -21,7 +21,12 @@ bool SimNetwork::Carry(int from, int to, std::function<void()> arrive) {
 }
 
 void SimNetwork::Cut(int a, int b, Time until) {
-  Time& cut = cut_until_[std::minmax(a, b)];
+  CutOneWay(a, b, until);
+  CutOneWay(b, a, until);
+}
+
+void SimNetwork::CutOneWay(int from, int to, Time until) {
+  Time& cut = cut_until_[{from, to}];
   cut = std::max(cut, until);
 }
 

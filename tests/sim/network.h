@@ -26,12 +26,14 @@ class SimNetwork {
   bool Carry(int from, int to, std::function<void()> arrive);
   // Until the time `until`, drops all messages between the nodes `a` and `b`.
   void Cut(int a, int b, Time until);
+  // Does the same for the messages from `from` to `to` only.
+  void CutOneWay(int from, int to, Time until);
   void Behave() { habits_ = {}; }
 
  private:
   SimWorld& world_;
   Habits habits_;
-  std::map<std::pair<int, int>, Time> cut_until_;
+  std::map<std::pair<int, int>, Time> cut_until_;  // by sender and receiver
 };
 
 }  // namespace tandem::pserver

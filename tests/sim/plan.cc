@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "common/base/rng.h"
 #include "tests/sim/job.h"
 #include "tests/sim/world.h"
@@ -44,9 +46,25 @@ SimPlan PlanOf(uint64_t seed, UpdatePolicy mode, bool replayable) {
   return plan;
 }
 
+SimPlan StandbyPlanOf(uint64_t seed, UpdatePolicy mode) {
+  SimPlan plan = PlanOf(seed, mode);
+  SimWorld chance(StreamKey(seed, "standbys"));
+  plan.standbys = chance.Chance(0.6) ? 1 : 2;
+  plan.servers = std::min(plan.servers, 2);
+  plan.moves = plan.cuts = false;
+  plan.power = true;
+  plan.mischief = 6 + static_cast<int>(chance.Below(24));
+  plan.large_checkpoints = chance.Chance(0.05);
+  return plan;
+}
+
 SimPlan WithoutMischief(SimPlan plan) {
   plan.network = {};
   plan.mischief = 0;
+  if (plan.standbys == 0) return plan;
+  plan.standbys = 0;
+  // A server without standbys may lose its power only if it syncs its log.
+  plan.power = plan.wal_sync == WalSync::kAlways;
   return plan;
 }
 

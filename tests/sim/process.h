@@ -22,6 +22,7 @@ class SimProcess : public std::enable_shared_from_this<SimProcess> {
   int node() const { return node_; }
   bool dead() const { return dead_; }
   bool paused() const { return paused_; }
+  bool running() const { return fiber_ != nullptr && fiber_->running(); }
   bool ended() const { return fiber_ != nullptr && fiber_->ended(); }
 
   // Simulates SIGKILL. After the call no message leaves the process. The call runs the body to its

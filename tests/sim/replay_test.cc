@@ -55,7 +55,7 @@ class SimReplayTest : public testing::Test {
   }
   Status Train(const std::shared_ptr<SimProcess>& process, int rank, uint64_t incarnation) {
     std::array<float, 4> w = {};
-    std::vector<SimServer*> servers;
+    std::vector<SimAddress*> servers;
     for (auto& server : servers_) servers.push_back(server.get());
     ps::PsOptions options{
         .job = kJob, .trainer = rank, .trainers = kTrainers, .incarnation = incarnation};

@@ -12,114 +12,22 @@
 #include "proto/pserver.pb.h"
 #include "pserver/service/move_calls.h"
 #include "pserver/service/plain_calls.h"
+#include "pserver/service/replication_calls.h"
 #include "pserver/service/snapshot_calls.h"
 #include "pserver/wire/proto_convert.h"
 #include "tests/sim/bytes.h"
+#include "tests/sim/server_life.h"
 
 namespace tandem::pserver {
 
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// One process of a server. Scheduled events hold a reference to the process, but have no effect if
-// it is dead.
-struct SimServer::Life : std::enable_shared_from_this<Life> {
-  Life(int index, uint64_t number, const SimServerOptions& options, SimWorld& w, SimDisk& disk)
-      : world(w), name(static_cast<uint64_t>(index)), storage(disk.Open()), deadlines(*this) {
-    DurableShard::Options made;
-    made.shard.server_incarnation = number;
-    made.shard.index = index;
-    made.shard.job = options.job;
-    made.shard.trainers = options.trainers;
-    made.shard.checkpoint_every_steps = options.checkpoint_every_steps;
-    made.shard.replayable = options.replayable;
-    made.shard.keep_bytes_max = options.keep_bytes_max;
-    made.logged = true;
-    made.log = {options.wal_sync, kSimSyncInterval, options.log_bytes_max, nullptr,
-                [this] { TurnLog(); }};
-    made.later = [this](std::function<void()> work) { return SaveLater(std::move(work)); };
-    durable = std::make_unique<DurableShard>(std::move(made), storage.get(), world.clock(), backend,
-                                             device, metrics);
-    calls = std::make_unique<TensorCalls>(number, durable->shard(), deadlines);
-  }
-
-  // Runs `what` after `pause`, as a thread of the process would. Does nothing if the process has
-  // died.
-  void After(Duration pause, std::function<void()> what) {
-    world.After(pause, [self = shared_from_this(), what = std::move(what)] {
-      if (!*self->dead) what();
-    });
-  }
-  void TurnLog() {
-    const Time next = durable->log()->NextTurn();
-    if (turn_due <= next || next == Time::max()) return;
-    turn_due = std::max(next, world.Now());
-    After(turn_due - world.Now() + world.Between(microseconds(10), microseconds(2000)), [this] {
-      turn_due = Time::max();
-      if (durable->log()->NextTurn() <= world.Now()) durable->log()->Turn();
-      if (!*dead) TurnLog();
-    });
-  }
-  // Runs `work`, a save, later, as a separate thread would. At most two saves may be queued,
-  // including the running one. RESOURCE_EXHAUSTED: two saves are queued.
-  Status SaveLater(std::function<void()> work) {
-    if (saves.size() >= 2) return ResourceExhausted("the saver is busy");
-    saves.push_back(std::move(work));
-    if (saves.size() == 1) SaveNext();
-    return OkStatus();
-  }
-  void SaveNext() {
-    After(world.Between(milliseconds(1), milliseconds(40)), [this] {
-      saves.front()();
-      if (*dead) return;
-      saves.pop_front();
-      if (!saves.empty()) SaveNext();
-    });
-  }
-
-  struct EventDeadlines final : Deadlines {
-    explicit EventDeadlines(Life& l) : Deadlines(l.world.clock()), life(l) {}
-    void Poke(Time /*deadline*/) override { Look(); }
-    // Expires waiting calls at their deadlines. While calls wait, checks the deadlines at least
-    // every 500 ms, like pserver/service/deadline_driver.h.
-    void Look() {
-      const Time next = life.durable->shard().NextDeadline();
-      if (looking || next == Time::max()) return;
-      looking = true;
-      const Duration left = std::max(next - life.world.Now(), Duration::zero());
-      life.After(std::min<Duration>(left, milliseconds(500)), [this] {
-        looking = false;
-        Shard& shard = life.durable->shard();
-        if (life.world.Now() >= shard.NextDeadline()) shard.ExpireWaiters();
-        if (!*life.dead) Look();
-      });
-    }
-    Life& life;
-    bool looking = false;
-  };
-
-  SimWorld& world;
-  const uint64_t name;
-  // A separate object, because replies in transit refer to the flag but must not keep the process
-  // alive.
-  const std::shared_ptr<bool> dead = std::make_shared<bool>(false);
-  Time turn_due = Time::max();
-  Metrics metrics;
-  CpuDevice device;
-  exec::Backend backend = exec::Backend::Cpu();
-  std::unique_ptr<Storage> storage;
-  EventDeadlines deadlines;
-  std::unique_ptr<DurableShard> durable;
-  std::unique_ptr<TensorCalls> calls;
-  // Saves that are queued; a save may refer to the shard.
-  std::deque<std::function<void()>> saves;
-};
-
 SimServer::SimServer(int index, SimServerOptions options, SimWorld& world)
     : index_(index),
       options_(std::move(options)),
       world_(world),
-      disk_(world, options_.forget_previous) {}
+      disk_(world, options_.forget_previous, options_.checkpoints) {}
 
 SimServer::~SimServer() {
   if (alive()) Kill(false);
@@ -132,8 +40,10 @@ Status SimServer::Restore(uint64_t snapshot) { return life_->durable->Restore(sn
 Status SimServer::Start() {
   CHECK(!alive());
   // Incarnation numbers of servers are unique, even among different servers.
-  const uint64_t number = static_cast<uint64_t>(index_ + 1) * 1'000'000 + ++lives_;
+  const uint64_t number = static_cast<uint64_t>(index_ + 1) * 1'000'000 +
+                          static_cast<uint64_t>(options_.group.member) * 100'000 + ++lives_;
   life_ = std::make_shared<Life>(index_, number, options_, world_, disk_);
+  if (options_.group.standbys != 0) return StartMember();
   const StatusOr<uint64_t> version = life_->durable->Recover();
   world_.Note("server up", static_cast<uint64_t>(index_), version.ok() ? *version : UINT64_MAX);
   const bool whole = version.ok() && shard().checkpoints().missing_pushes() == 0;
@@ -142,6 +52,16 @@ Status SimServer::Start() {
                     *version, told_);
   }
   return Annotate(version.status(), absl::StrFormat("server %d comes back", index_));
+}
+
+Status SimServer::StartMember() {
+  life_->standby = std::make_unique<SimStandby>(*life_, node());
+  TD_RETURN_IF_ERROR(life_->standby->Recover());
+  const StandbyState::Position& found = life_->standby->position();
+  world_.Note("member up", static_cast<uint64_t>(node()),
+              found.has_state ? found.last : UINT64_MAX);
+  life_->standby->Start();
+  return OkStatus();
 }
 
 void SimServer::Kill(bool power) {
@@ -153,11 +73,109 @@ void SimServer::Kill(bool power) {
     if (options_.wal_sync != WalSync::kAlways) told_ = 0;
   }
   *life_->dead = true;
+  if (life_->standby != nullptr) life_->standby->Kill();
   // The code of the process may be on the stack now, so a later event destroys the object.
   world_.After(Duration::zero(), [life = std::move(life_)] {});
   life_ = nullptr;
   for (auto& told : std::exchange(mourners_, {})) told();
 }
+
+// ---- Members of a server with standbys ----------------------------------------------------------
+
+void SimServer::LoseDisk() {
+  world_.Note("disk lost", static_cast<uint64_t>(node()));
+  if (alive()) Kill(false);
+  disk_.Clear();
+  told_ = 0;
+}
+
+void SimServer::Pause() {
+  life_->Pause();
+  if (life_->standby != nullptr) life_->standby->Pause();
+}
+
+void SimServer::Continue() {
+  life_->Continue();
+  if (life_->standby != nullptr) life_->standby->Continue();
+}
+
+bool SimServer::paused() const { return alive() && life_->paused; }
+
+bool SimServer::serves() const { return alive() && life_->standby == nullptr; }
+
+LogSource* SimServer::source() { return alive() ? life_->source.get() : nullptr; }
+
+uint64_t SimServer::stored() const { return life_->durable->log()->written(); }
+
+int SimServer::node() const { return kFirstMemberNode + 10 * index_ + options_.group.member; }
+
+MemberReport SimServer::Report() const {
+  MemberReport report;
+  LogTerm term;
+  if (life_->standby != nullptr) {
+    const StandbyState::Position position = life_->standby->reported();
+    term = position.term;
+    report.has_state = position.has_state;
+    report.last = position.last;
+  } else {
+    report.primary = true;
+    report.has_state = life_->durable->shard().Info().initialised;
+    term = life_->source->term();
+  }
+  report.history = term.history;
+  report.term = term.number;
+  report.start = term.start;
+  return report;
+}
+
+void SimServer::OnCommand(const MemberCommand& command, const SendReport& send, const Ended& end) {
+  using Kind = MemberCommand::Kind;
+  Life* const life = life_.get();
+  const auto again = [this, command, send, end] { OnCommand(command, send, end); };
+  if (life->paused) return life->held.push_back(again);
+  if (life->changes_role) return life->commands.push_back(again);
+  if (command.kind == Kind::kReport) {
+    MemberReport report = Report();
+    report.number = command.number;
+    return send(report);
+  }
+  if (command.kind == Kind::kRefuse) return end(FailedPrecondition("%s", command.text));
+  if (life->standby == nullptr)
+    return end(FailedPrecondition("the process is the primary already"));
+  life->changes_role = true;
+  life->standby->Stop([this, life, command, send, end] {
+    const Status status = command.kind == Kind::kBegin ? life->standby->Begin()
+                                                       : life->standby->Promote(command.number);
+    if (*life->dead) return;
+    if (!status.ok()) return end(status);
+    life->standby = nullptr;
+    life->changes_role = false;
+    send(Report());
+    for (auto& next : std::exchange(life->commands, {})) life->After(Duration::zero(), next);
+  });
+}
+
+void SimServer::HandleStandby(rpc::PserverCall call, const std::string& request, Answer answer) {
+  const std::shared_ptr<Life> life = life_;
+  const auto reply = [dead = life->dead, answer = std::move(answer)](const Status& status,
+                                                                     const std::string& bytes) {
+    if (!*dead) answer(status, bytes);
+  };
+  if (call == rpc::PserverCall::kFetchLog) {
+    FetchLogRequest r;
+    CHECK(r.ParseFromString(request));
+    const Time end = world_.Now() + milliseconds(r.wait_ms());
+    r.set_wait_ms(0);
+    return life->FetchEntries(r, end, reply);
+  }
+  FetchCheckpointRequest r;
+  CHECK(r.ParseFromString(request));
+  FetchCheckpointReply out;
+  const Status status = FetchCheckpointPart(r, life->source.get(), &out);
+  reply(status, out.SerializeAsString());
+}
+
+// ---- Calls --------------------------------------------------------------------------------------
 
 // In sync mode a trainer may request the previous version, so the version in replies may decrease.
 bool SimServer::Grows() { return shard().Info().config.mode == UpdatePolicy::kASync; }
@@ -165,6 +183,14 @@ bool SimServer::Grows() { return shard().Info().config.mode == UpdatePolicy::kAS
 void SimServer::Handle(rpc::PserverCall call, const std::string& request, Answer answer) {
   // Holds a reference to the process, because the call may kill the process.
   const std::shared_ptr<Life> life = life_;
+  if (life->paused) {
+    return life->held.push_back([this, call, request, answer = std::move(answer)]() mutable {
+      Handle(call, request, std::move(answer));
+    });
+  }
+  if (call == rpc::PserverCall::kFetchLog || call == rpc::PserverCall::kFetchCheckpoint) {
+    return HandleStandby(call, request, std::move(answer));
+  }
   Shard& shard = life->durable->shard();
   const std::span<const std::byte> piece = std::as_bytes(std::span(request));
   const codec::Fragments bytes(&piece, 1);

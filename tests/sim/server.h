@@ -7,15 +7,44 @@
 #include <string>
 #include <vector>
 
+#include "common/launcher/member_messages.h"
 #include "common/rpc/pserver_call.h"
 #include "kernels/exec/backend.h"
+#include "pserver/replication/log_source.h"
 #include "pserver/service/tensor_calls.h"
 #include "pserver/shard/durable_shard.h"
 #include "tests/sim/disk.h"
 
 namespace tandem::pserver {
 
+// Nodes of members in the network: 1000 + 10 * index + member.
+inline constexpr int kFirstMemberNode = 1000;
 inline constexpr Duration kSimSyncInterval = std::chrono::milliseconds(100);
+
+class SimNetwork;
+class SimServer;
+class SimStandby;
+
+// The address of a server in the job.
+class SimAddress {
+ public:
+  virtual ~SimAddress() = default;
+  // Returns the server that receives a call now; null: no process listens at this address.
+  virtual SimServer* Listener() = 0;
+};
+
+// What a server with standbys needs besides. Its members are the primary and its standbys.
+struct SimMemberOptions {
+  int standbys = 0;               // 0: the server has no standbys
+  int member = 0;                 // number of this member
+  SimNetwork* network = nullptr;  // the network between members
+  SimAddress* address = nullptr;  // the address of the primary, which standbys call
+  // Called when the process has begun a term as the primary. `last`: number of the last log entry
+  // that the new term has from earlier terms.
+  std::function<void(int member, const LogTerm& term, uint64_t last)> on_term;
+  // Called when a primary learns that a majority has stored the entries up to `number`.
+  std::function<void(int member, const LogTerm& term, uint64_t number)> on_replicated;
+};
 
 struct SimServerOptions {
   std::string job;
@@ -27,16 +56,20 @@ struct SimServerOptions {
   // Whether the log has only the order of pushes. If so, trainers keep their pushes.
   bool replayable = false;
   uint64_t keep_bytes_max = 0;
+  SimMemberOptions group = {};
+  // The checkpoints that members send to each other; null: the server has no standbys.
+  std::shared_ptr<SimCheckpoints> checkpoints = nullptr;
 };
 
-// A server and its disk. The disk survives the death of the process. Not thread-safe.
-class SimServer {
+// A server and its disk, or one member of a server with standbys. The disk survives the death of
+// the process. Not thread-safe.
+class SimServer final : public SimAddress {
  public:
   using Answer = std::function<void(const Status&, std::string)>;
 
   // `index`: the number of the server in the job.
   SimServer(int index, SimServerOptions options, SimWorld& world);
-  ~SimServer();
+  ~SimServer() override;
 
   // Starts a process, which recovers the state from the disk. Returns the errors of
   // DurableShard::Recover. DATA_LOSS also: no logged push lacks its values, but the recovered
@@ -47,6 +80,7 @@ class SimServer {
   // not completed.
   void Kill(bool power);
   bool alive() const { return life_ != nullptr; }
+  SimServer* Listener() override { return alive() ? this : nullptr; }
   // Handles a request. Calls `answer` once with the reply, or never if the process dies first.
   void Handle(rpc::PserverCall call, const std::string& request, Answer answer);
 
@@ -54,6 +88,26 @@ class SimServer {
   // Restores a global snapshot. REQUIRES: alive(), and no call is in progress.
   Status Restore(uint64_t snapshot);
   SimDisk& disk() { return disk_; }
+
+  // ---- Members of a server with standbys --------------------------------------------------------
+  // Kills the process and replaces its disk by an empty one.
+  void LoseDisk();
+  // Pause simulates SIGSTOP, and Continue simulates SIGCONT. REQUIRES: alive().
+  void Pause();
+  void Continue();
+  bool paused() const;
+  // Handles a command of the launcher (pserver/server_process.cc). Sends reports with `send`. If
+  // the process must end, passes the reason to `end`, which kills the process.
+  using SendReport = std::function<void(const MemberReport&)>;
+  using Ended = std::function<void(const Status&)>;
+  void OnCommand(const MemberCommand& command, const SendReport& send, const Ended& end);
+  bool serves() const;      // the process is the primary
+  LogSource* source();      // null: no process runs, or the server has no standbys
+  uint64_t stored() const;  // number of the last entry that the process has written to its log
+  uint64_t lives() const { return lives_; }  // number of processes so far
+  int node() const;                          // node of the network between members
+  uint64_t told() const { return told_; }    // highest version in any reply since the last loss
+
   // Describes a wrong reply of this server; "": there was none.
   const std::string& wrong() const { return wrong_; }
   // Calls `told` when the process dies. Thus callers that wait for a reply detect the broken
@@ -61,7 +115,11 @@ class SimServer {
   void OnDeath(std::function<void()> told) { mourners_.push_back(std::move(told)); }
 
  private:
+  friend class SimStandby;
   struct Life;
+  Status StartMember();
+  MemberReport Report() const;
+  void HandleStandby(rpc::PserverCall call, const std::string& request, Answer answer);
   bool Grows();  // whether the version in replies never decreases
 
   const int index_;

@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "pserver/client/client.h"
 #include "tests/sim/carrier.h"
+#include "tests/sim/group.h"
 #include "tests/sim/job.h"
 #include "tests/sim/ledger.h"
 #include "tests/sim/process.h"
@@ -29,13 +30,15 @@ class SimJob {
         network_(world_, plan.network),
         ledger_(plan.servers, plan.trainers, plan.steps) {
     if (plan.keep_trace) world_.KeepTrace();
-    for (int i = 0; i < plan.servers + plan.moves; ++i) {
+    if (plan.standbys != 0) MakeGroups();
+    for (int i = 0; i < plan.servers + plan.moves && plan.standbys == 0; ++i) {
       servers_.push_back(std::make_unique<SimServer>(
           i,
           SimServerOptions{kSimJob, plan.trainers, plan.wal_sync, plan.log_bytes_max,
                            plan.checkpoint_every_steps, plan.forget_previous, plan.replayable,
                            plan.keep_bytes_max},
           world_));
+      calls_.push_back(servers_.back().get());
       addresses_.push_back(absl::StrFormat("server-%d", i));
     }
     retired_.resize(servers_.size());
@@ -50,6 +53,7 @@ class SimJob {
     for (auto& server : servers_) {
       if (server->alive()) server->Kill(false);
     }
+    EndGroups();
     world_.Forget();
   }
 
@@ -97,6 +101,16 @@ class SimJob {
   void TellAll();
   std::vector<int> BucketsOf(int index) const;  // Returns the buckets that server `index` serves.
   std::string OwnersAreWrong(bool settled);
+  // ---- Servers with standbys (job_standbys.cc) --------------------------------------------------
+  void MakeGroups();
+  void EndGroups();
+  void HarmGroup();
+  void CutMembers(SimGroup& group);
+  void PauseMember(SimGroup& group);
+  bool AwaitGroups();
+  void CheckGroups();
+  std::string CheckMembers(SimGroup& group);
+
   void StartCutter();
   Status RunCutter(const std::shared_ptr<SimProcess>& process, uint64_t number);
   void KillCutter();
@@ -105,6 +119,8 @@ class SimJob {
   void CheckServers();
   bool Done() const {
     return !report_.failure.empty() || report_.given_up ||
+           std::any_of(groups_.begin(), groups_.end(),
+                       [](const auto& group) { return !group->wrong().empty(); }) ||
            std::all_of(trainers_.begin(), trainers_.end(), [](const Trainer& t) { return t.done; });
   }
   Duration Pause(int most_ms) {
@@ -117,6 +133,8 @@ class SimJob {
   SimNetwork network_;
   SimLedger ledger_;
   std::vector<std::unique_ptr<SimServer>> servers_;
+  std::vector<std::unique_ptr<SimGroup>> groups_;  // servers with standbys, instead of servers_
+  std::vector<SimAddress*> calls_;                 // the server or group of each index
   std::vector<std::string> addresses_;
   std::vector<bool> retired_;  // for each server, whether it has left the job
   std::vector<Trainer> trainers_;

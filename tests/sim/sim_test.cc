@@ -46,8 +46,9 @@ class SimTest : public testing::Test {
     SimReport report = RunJob(plan);
     if (report.failure.empty() && plan.mode == UpdatePolicy::kSync && !report.given_up) {
       const SimReport calm = RunJob(WithoutMischief(plan));
-      if (!calm.failure.empty()) report.failure = "without faults: " + calm.failure;
-      if (calm.parameters != report.parameters) {
+      if (!calm.failure.empty()) {
+        report.failure = "without faults: " + calm.failure;
+      } else if (calm.parameters != report.parameters) {
         report.failure = "the parameters are not those of the run without faults: " +
                          Difference(report.parameters, calm.parameters);
       }
@@ -75,9 +76,11 @@ struct Kind {
   // Sync mode only. moves: whether buckets move in every job. torn: whether trainers also die
   // during moves.
   bool moves = false, torn = false;
+  bool standbys = false;  // whether the servers have standbys
 };
 std::string Name(const Kind& kind) {
   return std::string(Name(kind.mode)) + (kind.replayable ? "_replayable" : "") +
+         (kind.standbys ? "_standbys" : "") +
          (kind.torn    ? "_torn"
           : kind.moves ? "_moves"
                        : "");
@@ -87,6 +90,7 @@ class ModeTest : public SimTest, public testing::WithParamInterface<Kind> {
  protected:
   static SimPlan Plan(uint64_t seed) {
     const Kind& kind = GetParam();
+    if (kind.standbys) return StandbyPlanOf(seed, kind.mode);
     SimPlan plan = PlanOf(seed, kind.mode, kind.replayable);
     if (!kind.moves) return plan;
     plan.moves = true;
@@ -99,7 +103,9 @@ class ModeTest : public SimTest, public testing::WithParamInterface<Kind> {
 
 TEST_P(ModeTest, EveryPushCountsOnce) {
   const uint64_t first = FromEnvironment("TANDEM_SIM_FIRST", 1);
-  const uint64_t seeds = FromEnvironment("TANDEM_SIM_SEEDS", GetParam().moves ? 10 : 250);
+  const uint64_t seeds = FromEnvironment("TANDEM_SIM_SEEDS", GetParam().moves      ? 10
+                                                             : GetParam().standbys ? 100
+                                                                                   : 250);
   SimReport sum;
   uint64_t given_up = 0;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
@@ -119,6 +125,10 @@ TEST_P(ModeTest, EveryPushCountsOnce) {
     sum.cuts_taken += report.cuts_taken;
     sum.restored += report.restored;
     sum.lost += report.lost;
+    sum.promotions += report.promotions;
+    sum.disks += report.disks;
+    sum.stale += report.stale;
+    sum.hangs += report.hangs;
     given_up += report.given_up;
     sum.seconds += report.seconds;
   }
@@ -129,6 +139,13 @@ TEST_P(ModeTest, EveryPushCountsOnce) {
     if (seeds >= 100) {
       EXPECT_LT(given_up, seeds / 2);
     }
+  }
+  if (GetParam().standbys) {
+    std::printf(
+        "%lld promotions, %lld lost disks, %lld stale primaries, %lld members killed because they "
+        "hung\n",
+        static_cast<long long>(sum.promotions), static_cast<long long>(sum.disks),
+        static_cast<long long>(sum.stale), static_cast<long long>(sum.hangs));
   }
   std::printf(
       "simulator, %s: %llu seeds, %lld pushes, %lld deaths of servers and %lld of trainers, %lld "
@@ -193,6 +210,8 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Kind{UpdatePolicy::kSync}, Kind{UpdatePolicy::kASync},
                     Kind{.mode = UpdatePolicy::kSync, .replayable = true},
                     Kind{.mode = UpdatePolicy::kASync, .replayable = true},
+                    Kind{.mode = UpdatePolicy::kSync, .standbys = true},
+                    Kind{.mode = UpdatePolicy::kASync, .standbys = true},
                     Kind{.mode = UpdatePolicy::kSync, .moves = true},
                     Kind{.mode = UpdatePolicy::kSync, .moves = true, .torn = true}),
     [](const auto& info) { return Name(info.param); });

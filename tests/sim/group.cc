@@ -1,0 +1,286 @@
+#include "tests/sim/group.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "common/base/check.h"
+
+namespace tandem::pserver {
+
+using deploy::ServerGroup;
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+SimGroup::SimGroup(int index, const SimServerOptions& options, bool deaths_while_damaged,
+                   SimWorld& world, SimNetwork& network)
+    : index_(index),
+      world_(world),
+      wal_sync_(options.wal_sync),
+      deaths_while_damaged_(deaths_while_damaged) {
+  CHECK(options.group.standbys > 0 && options.checkpoints != nullptr);
+  for (int m = 0; m <= options.group.standbys; ++m) {
+    SimServerOptions made = options;
+    made.group.member = m;
+    made.group.network = &network;
+    made.group.address = this;
+    made.group.on_term = [this](int member, const LogTerm& term, uint64_t last) {
+      OnTerm(member, term, last);
+    };
+    made.group.on_replicated = [this](int member, const LogTerm& term, uint64_t number) {
+      OnReplicated(member, term, number);
+    };
+    members_.push_back(std::make_unique<Member>());
+    members_.back()->server = std::make_unique<SimServer>(index, std::move(made), world);
+  }
+}
+
+SimGroup::~SimGroup() = default;
+
+void SimGroup::Start() {
+  Launch();
+  world_.After(milliseconds(50), [this] { Tick(); });
+  world_.After(seconds(1), [this] { Ping(); });
+}
+
+void SimGroup::Launch() {
+  group_ = std::make_unique<ServerGroup>(index_, members());
+  for (int m = 0; m < members(); ++m) StartMember(m);
+}
+
+SimServer* SimGroup::primary() {
+  for (const auto& m : members_) {
+    if (m->known && m->server->serves()) return m->server.get();
+  }
+  return nullptr;
+}
+
+SimServer* SimGroup::Listener() {
+  for (const auto& m : members_) {
+    if (m->stale && m->server->serves() && world_.Chance(0.5)) return m->server.get();
+  }
+  return primary();
+}
+
+// ---- The launcher -------------------------------------------------------------------------------
+
+void SimGroup::StartMember(int member) {
+  Member& m = Of(member);
+  if (m.server->alive()) return;
+  if (const Status status = m.server->Start(); !status.ok()) {
+    return Wrong(absl::StrFormat("member %d of server %d does not start: %s", member, index_,
+                                 ToString(status)));
+  }
+  m.known = true;
+  m.stale = false;
+  group_->OnStarted(member);
+  Send(group_->Next());
+}
+
+void SimGroup::StartSoon(int member) {
+  world_.After(Soon(200), [this, member, launch = launches_] {
+    if (launch == launches_) StartMember(member);
+  });
+}
+
+void SimGroup::Send(const std::vector<ServerGroup::Command>& commands) {
+  for (const ServerGroup::Command& c : commands) {
+    world_.After(world_.Between(microseconds(20), microseconds(2000)),
+                 [this, c, life = Of(c.member).server->lives()] {
+                   const Member& m = Of(c.member);
+                   if (m.known && m.server->lives() == life) Deliver(c.member, c.command);
+                 });
+  }
+}
+
+void SimGroup::Deliver(int member, const MemberCommand& command) {
+  SimServer& server = *Of(member).server;
+  const uint64_t life = server.lives();
+  const auto send = [this, member, life](const MemberReport& report) {
+    world_.After(world_.Between(microseconds(20), microseconds(2000)), [=, this] {
+      if (Of(member).known && Of(member).server->lives() == life) OnReport(member, report);
+    });
+  };
+  const auto end = [this, member, kind = command.kind](const Status& why) {
+    if (kind == MemberCommand::Kind::kRefuse) {
+      return Wrong(absl::StrFormat("the launcher ends server %d: %s", index_, ToString(why)));
+    }
+    world_.Note("member ends", static_cast<uint64_t>(member));
+    End(member, Loss::kNone);
+  };
+  server.OnCommand(command, send, end);
+}
+
+void SimGroup::OnReport(int member, const MemberReport& report) {
+  if (group_->OnReport(member, report) && group_->replaced()) {
+    world_.Note("promoted", static_cast<uint64_t>(index_), static_cast<uint64_t>(member));
+    ++counts_.promotions;
+  }
+  Send(group_->Next());
+}
+
+void SimGroup::Ping() {
+  Send(group_->Ping());
+  for (int m = 0; m < members(); ++m) {
+    if (!Of(m).known || !group_->Hangs(m)) continue;
+    ++counts_.hangs;
+    End(m, Loss::kNone);
+  }
+  world_.After(seconds(1), [this] { Ping(); });
+}
+
+// ---- Checks -------------------------------------------------------------------------------------
+
+void SimGroup::OnTerm(int member, const LogTerm& term, uint64_t last) {
+  for (const Term& t : terms_) {
+    if (t.term != term) continue;
+    Wrong(absl::StrFormat("members %d and %d of server %d are primaries of term %d", t.member,
+                          member, index_, term.number));
+  }
+  terms_.push_back({term, last, member});
+  NoteTold();
+  Shard& shard = this->member(member).shard();
+  const uint64_t version = shard.Info().version;
+  if (version >= told_) return;
+  Wrong(
+      absl::StrFormat("member %d of server %d becomes the primary with version %d, but version "
+                      "%d was in a reply",
+                      member, index_, version, told_));
+}
+
+// An entry is acknowledged in a term only if all later terms have it.
+void SimGroup::OnReplicated(int member, const LogTerm& term, uint64_t number) {
+  for (const Term& t : terms_) {
+    if (t.term.history != term.history || !t.term.After(term) || number <= t.last) continue;
+    Wrong(
+        absl::StrFormat("member %d of server %d acknowledges entry %d in term %d, but member %d "
+                        "is the primary of term %d from entry %d on",
+                        member, index_, number, term.number, t.member, t.term.number, t.last));
+  }
+}
+
+void SimGroup::NoteTold() {
+  for (const auto& m : members_) told_ = std::max(told_, m->server->told());
+}
+
+bool SimGroup::whole() {
+  SimServer* const server = primary();
+  if (server == nullptr || server->paused()) return false;
+  for (const auto& m : members_) {
+    if (!m->known || !m->server->alive() || m->server->paused()) return false;
+  }
+  const std::vector<StandbyInfo> standbys = server->source()->standbys();
+  return standbys.size() + 1 == members_.size() &&
+         std::all_of(standbys.begin(), standbys.end(), [&](const StandbyInfo& s) {
+           const bool present = s.silent < milliseconds(1500);
+           return present && s.current && s.lag_entries == 0 && s.stored == server->stored();
+         });
+}
+
+void SimGroup::Tick() {
+  if (whole()) {
+    damaged_ = false;
+    was_whole_ = true;
+    for (const auto& m : members_) m->lossy = false;
+  }
+  for (const auto& m : members_) {
+    if (!m->server->wrong().empty()) Wrong(m->server->wrong());
+  }
+  world_.After(milliseconds(50), [this] { Tick(); });
+}
+
+// ---- Faults -------------------------------------------------------------------------------------
+
+bool SimGroup::MayDie(int member) const {
+  if (deaths_while_damaged_) return true;
+  if (!was_whole_ && members() > 2) return false;
+  for (int m = 0; m < members(); ++m) {
+    if (m != member && members_[static_cast<size_t>(m)]->lossy) return false;
+  }
+  return true;
+}
+
+bool SimGroup::MayLose() const {
+  return !damaged_ && std::all_of(members_.begin(), members_.end(), [](const auto& m) {
+    return m->known && m->server->alive() && !m->server->paused();
+  });
+}
+
+void SimGroup::Kill(int member, Loss loss) {
+  if (!Of(member).server->alive() || !MayDie(member)) return;
+  const bool loses = loss == Loss::kDisk || (loss == Loss::kPower && wal_sync_ != WalSync::kAlways);
+  if (loses && !MayLose()) loss = Loss::kNone;
+  if (loses && loss != Loss::kNone) damaged_ = Of(member).lossy = true;
+  End(member, loss);
+}
+
+void SimGroup::End(int member, Loss loss) {
+  Member& m = Of(member);
+  if (!m.server->alive()) return;
+  ++counts_.deaths;
+  NoteTold();
+  if (loss == Loss::kDisk) {
+    ++counts_.disks;
+    m.server->LoseDisk();
+  } else {
+    m.server->Kill(loss == Loss::kPower);
+  }
+  m.stale = false;
+  if (std::exchange(m.known, false)) group_->OnEnded(member);
+  Send(group_->Next());
+  StartSoon(member);
+}
+
+void SimGroup::KillSoon(int member, Loss loss) {
+  SimServer& server = *Of(member).server;
+  if (!server.alive()) return;
+  server.disk().DieIn(world_.Below(6), [this, member, loss] { Kill(member, loss); });
+}
+
+void SimGroup::Restart(bool power) {
+  for (int m = 0; m < members(); ++m) {
+    if (!MayDie(m)) return;
+  }
+  world_.Note("group restarts", static_cast<uint64_t>(index_));
+  NoteTold();
+  for (const auto& m : members_) {
+    m->known = m->stale = false;
+    if (!m->server->alive()) continue;
+    ++counts_.deaths;
+    m->server->Kill(power && wal_sync_ == WalSync::kAlways);
+  }
+  world_.After(Soon(200), [this, launch = ++launches_] {
+    if (launch == launches_) Launch();
+  });
+}
+
+void SimGroup::Pause(int member, Duration pause) {
+  SimServer& server = *Of(member).server;
+  if (!server.alive() || server.paused() || !MayDie(member)) return;
+  world_.Note("member paused", static_cast<uint64_t>(server.node()));
+  server.Pause();
+  world_.After(pause, [&server, life = server.lives()] {
+    if (server.lives() == life && server.paused()) server.Continue();
+  });
+}
+
+void SimGroup::LoseContact(Duration pause) {
+  CHECK_EQ(members(), 2);
+  SimServer* const server = primary();
+  if (server == nullptr) return;
+  for (int m = 0; m < members(); ++m) {
+    if (Of(m).server.get() != server || !MayDie(m)) continue;
+    world_.Note("contact lost", static_cast<uint64_t>(server->node()));
+    ++counts_.stale;
+    Of(m).known = false;
+    Of(m).stale = true;
+    group_->OnEnded(m);
+    Send(group_->Next());
+    world_.After(pause, [this, m, life = server->lives()] {
+      if (Of(m).stale && Of(m).server->lives() == life) End(m, Loss::kNone);
+    });
+  }
+}
+
+}  // namespace tandem::pserver

@@ -1,0 +1,217 @@
+// Servers with standbys in a simulated job: their faults, and the checks of their members.
+#include <algorithm>
+#include <tuple>
+
+#include "pserver/shard/checkpoint_calls.h"
+#include "tests/sim/sim_job.h"
+
+namespace tandem::pserver {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+namespace {
+
+// Size of a file of values that a standby fetches in three parts.
+constexpr uint64_t kLargeBytes = (uint64_t{8} << 20) + 16;
+
+using Mark =
+    std::tuple<int, uint64_t, bool, uint64_t, std::array<uint64_t, SequenceWindow::kWords>>;
+std::vector<Mark> MarksOf(const ShardSnapshot& image) {
+  std::vector<Mark> marks;
+  for (const TrainerPushState& m : image.marks) {
+    marks.emplace_back(m.trainer, m.incarnation, m.completed, m.applied.highest(),
+                       m.applied.words());
+  }
+  return marks;
+}
+
+// Returns "" or the difference between the state of a primary and of its standby.
+std::string DifferenceOf(const ShardSnapshot& primary, const ShardSnapshot& standby) {
+  if (primary.version != standby.version || primary.log_number != standby.log_number) {
+    return absl::StrFormat("version %d and entry %d, expected version %d and entry %d",
+                           standby.version, standby.log_number, primary.version,
+                           primary.log_number);
+  }
+  if (ParametersOf(primary) != ParametersOf(standby)) return "other parameters";
+  return MarksOf(primary) == MarksOf(standby) ? "" : "other marks of pushes";
+}
+
+}  // namespace
+
+void SimJob::MakeGroups() {
+  SimServerOptions options{kSimJob, plan_.trainers, plan_.wal_sync, plan_.log_bytes_max,
+                           plan_.checkpoint_every_steps};
+  options.group.standbys = plan_.standbys;
+  options.checkpoints = std::make_shared<SimCheckpoints>();
+  if (plan_.large_checkpoints) options.checkpoints->bytes = kLargeBytes;
+  for (int i = 0; i < plan_.servers; ++i) {
+    groups_.push_back(
+        std::make_unique<SimGroup>(i, options, plan_.deaths_while_damaged, world_, network_));
+    addresses_.push_back(absl::StrFormat("server-%d", i));
+    calls_.push_back(groups_.back().get());
+  }
+}
+
+// Runs the events of the present time, with which killed processes end.
+void SimJob::EndGroups() {
+  for (const auto& group : groups_) {
+    for (int m = 0; m < group->members(); ++m) {
+      if (group->member(m).alive()) group->member(m).Kill(false);
+    }
+  }
+  if (!groups_.empty()) world_.RunUntil([] { return false; }, world_.Now());
+}
+
+void SimJob::CutMembers(SimGroup& group) {
+  const auto count = static_cast<uint64_t>(group.members());
+  const uint64_t first = world_.Below(count);
+  const uint64_t second = (first + 1 + world_.Below(count - 1)) % count;
+  const int a = group.member(static_cast<int>(first)).node();
+  const int b = group.member(static_cast<int>(second)).node();
+  world_.Note("members cut", static_cast<uint64_t>(a), static_cast<uint64_t>(b));
+  ++report_.cuts;
+  const Time until = world_.Now() + Pause(2000);
+  world_.Chance(0.5) ? network_.Cut(a, b, until) : network_.CutOneWay(a, b, until);
+}
+
+void SimJob::PauseMember(SimGroup& group) {
+  ++report_.pauses;
+  // A pause of more than 6 s ends with the death of the member.
+  const Duration pause = world_.Chance(0.3) ? seconds(20) : Pause(3000);
+  if (plan_.standbys > 1 || world_.Chance(0.5)) {
+    return group.Pause(static_cast<int>(world_.Below(static_cast<uint64_t>(group.members()))),
+                       pause);
+  }
+  // The primary is paused, its standby is promoted, and the primary continues.
+  for (int m = 0; m < group.members(); ++m) {
+    const bool paused = &group.member(m) == group.primary() && world_.Chance(0.7);
+    if (paused) group.Pause(m, Pause(600));
+  }
+  group.LoseContact(Pause(3000));
+}
+
+// Injects one fault.
+void SimJob::HarmGroup() {
+  SimGroup& group = *groups_[world_.Below(groups_.size())];
+  const int rank = static_cast<int>(world_.Below(static_cast<uint64_t>(plan_.trainers)));
+  int member = static_cast<int>(world_.Below(static_cast<uint64_t>(group.members())));
+  // The primary is the victim of most faults.
+  for (int m = 0; m < group.members(); ++m) {
+    if (&group.member(m) == group.primary() && world_.Chance(0.4)) member = m;
+  }
+  using Loss = SimGroup::Loss;
+  const Loss loss = world_.Chance(0.4)   ? Loss::kDisk
+                    : world_.Chance(0.4) ? Loss::kPower
+                                         : Loss::kNone;
+  switch (world_.Below(14)) {
+    case 0:
+    case 1:
+    case 2:
+      return group.Kill(member, loss);
+    case 3:
+    case 4:
+      return group.KillSoon(member, loss);
+    case 5:  // both members, or all
+      for (int m = 0; m < group.members(); ++m) group.Kill(m, m == member ? loss : Loss::kNone);
+      return;
+    case 6:
+      return group.Restart(world_.Chance(0.5));
+    case 7:
+    case 8:
+      return PauseMember(group);
+    case 9:
+    case 10:
+      return CutMembers(group);
+    case 11:
+      ++report_.cuts;
+      return network_.Cut(kFirstTrainerNode + rank, static_cast<int>(world_.Below(groups_.size())),
+                          world_.Now() + Pause(500));
+    case 12:
+      if (world_.Chance(0.5)) return PauseTrainer(rank);
+      return KillTrainer(rank);
+    default:
+      if (world_.Chance(0.5)) {
+        return group.member(member).disk().FullUntil(world_.Now() + Pause(300));
+      }
+      if (SimServer* const primary = group.primary(); primary != nullptr) {
+        primary->Handle(rpc::PserverCall::kSaveCheckpoint, "", [](auto&&...) {});
+      }
+  }
+}
+
+// Waits until all members of all groups have the state of their primary.
+bool SimJob::AwaitGroups() {
+  const auto whole = [this] {
+    return std::all_of(groups_.begin(), groups_.end(),
+                       [](const auto& group) { return !group->wrong().empty() || group->whole(); });
+  };
+  if (world_.RunUntil(whole, world_.Now() + seconds(120))) return true;
+  Fail("a server does not become whole again");
+  return false;
+}
+
+std::string SimJob::CheckMembers(SimGroup& group) {
+  const StatusOr<ShardSnapshot> image = group.primary()->shard().checkpoints().Take();
+  if (!image.ok()) return ToString(image.status());
+  for (int m = 0; m < group.members(); ++m) {
+    if (&group.member(m) == group.primary()) continue;
+    const StatusOr<ShardSnapshot> other = group.member(m).shard().checkpoints().Take();
+    if (!other.ok()) return ToString(other.status());
+    const std::string difference = DifferenceOf(*image, *other);
+    if (!difference.empty()) return absl::StrFormat("the standby %d has %s", m, difference);
+  }
+  return "";
+}
+
+// All members must have the same state. Then each group loses the disk of its primary, or all its
+// processes, and must come back with this state.
+void SimJob::CheckGroups() {
+  const bool sync = plan_.mode == UpdatePolicy::kSync;
+  if (!AwaitGroups()) return;
+  std::vector<std::vector<float>> before;
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    SimGroup& group = *groups_[i];
+    if (!group.wrong().empty()) return Fail(group.wrong());
+    const std::string wrong = CheckMembers(group);
+    if (!wrong.empty()) return Fail(absl::StrFormat("server %d: %s", i, wrong));
+    before.push_back(ParametersOf(*group.primary()->shard().checkpoints().Take()));
+  }
+  for (const auto& group : groups_) {
+    if (world_.Chance(0.5)) {
+      group->Restart(/*power=*/true);
+      continue;
+    }
+    for (int m = 0; m < group->members(); ++m) {
+      if (&group->member(m) == group->primary()) {
+        group->Kill(m, SimGroup::Loss::kDisk);
+        break;
+      }
+    }
+  }
+  world_.RunUntil([] { return false; }, world_.Now() + seconds(2));
+  if (!AwaitGroups()) return;
+  std::vector<ShardSnapshot> images;
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    SimGroup& group = *groups_[i];
+    const auto& counts = group.counts();
+    report_.server_deaths += counts.deaths;
+    report_.disks += counts.disks;
+    report_.promotions += counts.promotions;
+    report_.stale += counts.stale;
+    report_.hangs += counts.hangs;
+    if (!group.wrong().empty()) return Fail(group.wrong());
+    const std::string wrong = CheckMembers(group);
+    if (!wrong.empty()) return Fail(absl::StrFormat("server %d: %s", i, wrong));
+    images.push_back(*group.primary()->shard().checkpoints().Take());
+    if (ParametersOf(images.back()) != before[i]) {
+      return Fail(absl::StrFormat("server %d comes back with other parameters than it had", i));
+    }
+    const std::string order = sync ? "" : CheckOrder(images.back(), group.primary()->disk());
+    if (!order.empty()) return Fail(absl::StrFormat("server %d: %s", i, order));
+  }
+  report_.parameters = ParametersOfAll(images);
+  if (report_.failure.empty()) report_.failure = ledger_.Check(images, /*all=*/sync);
+}
+
+}  // namespace tandem::pserver
