@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -17,6 +18,8 @@
 namespace tandem::deploy {
 namespace {
 
+// Time in which each standby must once have all entries of its primary.
+constexpr Duration kCatchUpMax = std::chrono::seconds(3);
 constexpr int kPollMs = 10;  // time between two looks at the server
 // Time limit for one reply of the new primary, which may not read its connections yet.
 constexpr Duration kLookTimeout = std::chrono::seconds(1);
@@ -42,8 +45,26 @@ StatusOr<int> TakeServer(ParsedArgs& args) {
       given ? absl::StrFormat(": got \"%s\"", args.positional.back()) : "");
 }
 
-// Checks that the server has enough standbys that have its state. Fills `what` with its present
-// primary.
+// Reads the status of the server into `what`. Adds the standbys that have all entries of this
+// moment to `complete`. A push that is acknowledged later is on enough of these standbys. A standby
+// that is still copying entries has too few of them, although it follows. Removes standbys that do
+// not follow.
+Status FindComplete(const JobAccess& access, const std::vector<int>& members, Promotion& what,
+                    std::set<int>& complete) {
+  StatusReply reply;
+  TD_RETURN_IF_ERROR(ServerAccess(access, static_cast<size_t>(what.server)).GetStatus(&reply));
+  if (reply.term() != what.term) complete.clear();
+  what.term = reply.term();
+  what.member = static_cast<int>(reply.member());
+  for (const StandbyRow& standby : StandbysOf(reply, members)) {
+    if (!standby.Follows()) complete.erase(standby.member);
+    if (standby.Follows() && standby.lag_entries == 0) complete.insert(standby.member);
+  }
+  return OkStatus();
+}
+
+// Checks that the server has enough standbys that have its state. Waits a moment for them. Fills
+// `what` with its present primary.
 Status CheckStandbys(const JobAccess& access, Promotion& what) {
   const auto servers = static_cast<int>(access.pservers.size());
   if (what.server >= servers) {
@@ -56,19 +77,20 @@ Status CheckStandbys(const JobAccess& access, Promotion& what) {
         "pserver %d has no standbys [TD4028]; hint: start the job with tandemrun --standbys=1",
         what.server);
   }
-  StatusReply reply;
-  TD_RETURN_IF_ERROR(ServerAccess(access, static_cast<size_t>(what.server)).GetStatus(&reply));
-  what.term = reply.term();
-  what.member = static_cast<int>(reply.member());
-  const std::vector<StandbyRow> standbys = StandbysOf(reply, members);
-  const auto follow = std::ranges::count_if(standbys, &StandbyRow::Follows);
   // A set of this many members has each acknowledged push (server_group.h).
-  const auto needed = static_cast<int64_t>(members.size() - members.size() / 2);
-  if (follow >= needed) return OkStatus();
+  const size_t needed = members.size() - members.size() / 2;
+  std::set<int> complete;
+  const Time deadline = SteadyNow() + kCatchUpMax;
+  while (true) {
+    TD_RETURN_IF_ERROR(FindComplete(access, members, what, complete));
+    if (complete.size() >= needed) return OkStatus();
+    if (SteadyNow() >= deadline) break;
+    poll(nullptr, 0, kPollMs);
+  }
   return FailedPrecondition(
       "pserver %d has %d standbys that follow its primary, but a promotion needs %d [TD4032]; "
       "hint: run tandem status %s, and try again when the standbys follow",
-      what.server, follow, needed, access.dir);
+      what.server, complete.size(), needed, access.dir);
 }
 
 // Returns an error if tandemrun has written, after its first `before` events, that it does not
