@@ -15,7 +15,7 @@ StatusOr<std::unique_ptr<Replica>> Replica::Start(
     std::function<void(const Endpoint&)> on_listening) {
   if (options.durability != Durability::kLogged || options.standbys != 0) {
     return InvalidArgument(
-        "a replica keeps a log and has no standbys [TD4032]; hint: set --durability=logged, and "
+        "a replica keeps a log and has no standbys [TD4033]; hint: set --durability=logged, and "
         "no --standbys");
   }
   TD_RETURN_IF_ERROR(CheckOptions(options));

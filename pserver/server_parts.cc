@@ -39,6 +39,9 @@ void GiveWay() {
                             << ErrnoText(errno);
 }
 
+// Number of log entries after which a joining standby gets a new checkpoint.
+constexpr uint64_t kCatchUpEntries = 1000;
+
 // Returns a random number that is not 0.
 uint64_t RandomNumber() {
   std::random_device random;
@@ -69,6 +72,10 @@ StatusOr<std::unique_ptr<ServerParts>> ServerParts::Open(const PserverOptions& o
     ServerParts* const self = parts.get();
     source.on_replicated = [self](uint64_t number) { self->durable_->log()->Replicated(number); };
     source.save = [self] { return self->durable_->Save().status(); };
+    source.outdated = [self] {
+      const uint64_t stored = self->durable_->shard().checkpoints().stored_number();
+      return self->durable_->log()->written() > stored + kCatchUpEntries;
+    };
     parts->source_ =
         std::make_unique<LogSource>(std::move(source), *parts->storage_, parts->clock_);
   }

@@ -67,11 +67,15 @@ StatusOr<int> Supervisor::Run() {
     code = Conclude();
   }
   processes_.Clear();
+  if (!failure_.known() && !not_started_.ok()) {
+    journal_.Note("failed", "", 0, std::string(not_started_.message()));
+  }
 
   signals_.Reset();
   signal(SIGPIPE, pipe_handler);
   sigprocmask(SIG_SETMASK, &before, nullptr);
   if (!status.ok()) return status;
+  if (!failure_.known() && !not_started_.ok()) return not_started_;
   return code;
 }
 
@@ -336,7 +340,11 @@ void Supervisor::Replace(const JobProcess& old, bool member) {
   const ProcessPlan& plan = *old.plan;
   processes_.Remove(old);
   const Status status = Start(plan, /*again=*/true, member);
-  if (!status.ok()) journal_.Say(absl::StrFormat("%s: %s", plan.Name(), ToString(status)));
+  if (status.ok()) return;
+  // Without this process, the other processes would wait for it.
+  const Status why = Annotate(status, "restarting " + plan.Name());
+  journal_.Say(ToString(why));
+  if (not_started_.ok()) not_started_ = why;
 }
 
 void Supervisor::BlameOneOf(const std::vector<JobProcess*>& ended) {
@@ -421,7 +429,7 @@ void Supervisor::Advance() {
   using Phase = StopSequence::Phase;
   const bool trainers_run = processes_.AnyRunning(Role::kTrainer);
   if (stop_.running()) {
-    if (failure_.known()) {
+    if (failure_.known() || !not_started_.ok()) {
       StopTrainers(SIGTERM);
     } else if (processes_.Has(Role::kTrainer) && !trainers_run) {
       if (!plan_.remote_workers) return StopPservers();

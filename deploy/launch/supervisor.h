@@ -107,6 +107,7 @@ class Supervisor {
   WorldMembership world_;
   FirstFailure failure_;
   int restarts_ = 0;
+  Status not_started_;  // why a lost process could not be started again; OK: it could
   bool told_remote_ = false;
 };
 

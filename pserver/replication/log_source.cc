@@ -268,6 +268,10 @@ Status LogSource::OpenFor(int member, uint64_t incarnation, CheckpointPart* part
     follower->opening = true;
     part->term = term_;
   }
+  if (options_.outdated && options_.outdated()) {
+    const Status saved = options_.save();
+    LOG_IF(WARNING, !saved.ok()) << "a standby gets the old checkpoint: " << saved.message();
+  }
   StatusOr<OpenedCheckpoint> opened = storage_.files()->OpenCheckpoint();
   if (!opened.ok() && opened.status().code() == StatusCode::kFailedPrecondition) {
     const Status saved = options_.save();

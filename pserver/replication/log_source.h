@@ -73,8 +73,11 @@ class LogSource {
     // (this server and its standbys) has stored. The number may be lower than before. Called
     // without a lock.
     std::function<void(uint64_t)> on_replicated;
-    // Writes a full checkpoint. Called if the newest checkpoint is a delta.
+    // Writes a full checkpoint. Called if the newest checkpoint is a delta or `outdated`.
     std::function<Status()> save;
+    // Returns whether so many entries follow the newest checkpoint that a new checkpoint is faster
+    // for a standby than these entries. null: never.
+    std::function<bool()> outdated;
     // Maximum memory of entries that are kept for standbys. Older entries are read from the store.
     uint64_t window_bytes_max = uint64_t{64} << 20;
   };

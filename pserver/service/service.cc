@@ -177,7 +177,7 @@ class PserverService final : public PserverHandlers {
     return Move(context, PserverCall::kExchangeMap, [this, request, reply]() -> Status {
       if (options_.replica && (!request->observer() || request->known().move_size() != 0)) {
         return FailedPrecondition(
-            "this server is a replica, which learns of moves only from its primary [TD4032]; hint: "
+            "this server is a replica, which learns of moves only from its primary [TD4033]; hint: "
             "call its primary");
       }
       return tandem::pserver::ExchangeMap(*request, shard_, reply);
@@ -375,7 +375,7 @@ Status PserverService::CheckReads(PserverCall call) {
       return OkStatus();
     default:
       return FailedPrecondition(
-          "this server is a replica, which does not answer %s [TD4032]; hint: call its primary",
+          "this server is a replica, which does not answer %s [TD4033]; hint: call its primary",
           rpc::NameOf(call));
   }
 }

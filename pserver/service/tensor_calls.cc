@@ -147,7 +147,7 @@ void TensorCalls::Pull(codec::Fragments request, Answer answer, const void* tag)
   if (observers_only_ && !pull.observer()) {
     return answer(
         FailedPrecondition(
-            "this server is a replica, which only readers may call [TD4032]; hint: trainers use "
+            "this server is a replica, which only readers may call [TD4033]; hint: trainers use "
             "the address of the replica's primary"),
         {});
   }

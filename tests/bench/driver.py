@@ -64,6 +64,8 @@ FIGURES = {
     "ps_vs_stores": Bench.ps_vs_stores,
     "ps_exactly_once": Bench.ps_exactly_once,
     "ps_quorum": Bench.ps_quorum,
+    "ps_follow": Bench.ps_follow,
+    "stream_lag": Bench.stream_lag,
     "ps_snapshot": Bench.ps_snapshot,
     "ps_recovery": Bench.ps_recovery,
     "reader_text": Bench.reader_text,

@@ -64,6 +64,21 @@ class DurabilityFigures(PserverFigures):
             out["quorum_small_pushes_per_s"] / out["logged_small_pushes_per_s"], 3)
         return out
 
+    def ps_follow(self):
+        return self.ps_dense("ps_follow", "followed", "alone",
+                             "the same server without a replica", "the same")
+
+    def stream_lag(self):
+        work = machine.OtherWork()
+        runs = [self.ours("stream_lag", 1, self.args.seconds) for _ in self.rounds("stream_lag")]
+        out = compare([r["half_load_p99_ms"] / 1e3 for r in runs], [1.0], 1.0,
+                      lower_is_better=True)
+        out.update(peer_name="the goal itself: 1 s", limit_name="the same")
+        for field in runs[0]:
+            out[field] = round(statistics.median(r[field] for r in runs), 3)
+        out["others_share"] = round(work.share(), 3)
+        return out
+
     def ps_snapshot(self):
         out = self.ps_dense("ps_snapshot", "cut", "alone",
                             "the same pushes and pulls without checkpoints", "the same")

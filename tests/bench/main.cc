@@ -48,6 +48,8 @@ constexpr Row kRows[] = {
     {"reader_jpeg", ReaderJpeg},
     {"ps_exactly_once", PsExactlyOnce},
     {"ps_quorum", PsQuorum},
+    {"ps_follow", PsFollow},
+    {"stream_lag", StreamLag},
     {"ps_snapshot", PsSnapshot},
     {"ps_recovery", PsRecovery},
     {"hierarchical_hosts", HierarchicalHosts},

@@ -12,13 +12,13 @@
 // measures the restart of that server.
 #include <algorithm>
 #include <atomic>
-#include <filesystem>
 #include <functional>
 #include <thread>
 
 #include "pserver/pserver.h"
 #include "pserver/standby.h"
 #include "tests/bench/dense_ps.h"
+#include "tests/bench/folder.h"
 #include "tests/bench/report.h"
 #include "tests/bench/rows_table.h"
 
@@ -27,25 +27,6 @@ namespace {
 
 constexpr int kTurns = 6;  // number of measured turns of each alternative
 constexpr double kMegabyte = 1e6;
-
-// A temporary directory. The destructor removes it.
-class Folder {
- public:
-  Status Make() {
-    std::string path = std::filesystem::temp_directory_path().string() + "/tandem_bench_XXXXXX";
-    if (mkdtemp(path.data()) == nullptr) return PermissionDenied("cannot make %s", path);
-    path_ = path;
-    return OkStatus();
-  }
-  ~Folder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 ps::PsOptions OverShm() {
   ps::PsOptions options;

@@ -53,6 +53,8 @@ StatusOr<Report> PsSparsePull(const RunOptions& options);
 StatusOr<Report> PsVsStores(const RunOptions& options);
 StatusOr<Report> PsExactlyOnce(const RunOptions& options);
 StatusOr<Report> PsQuorum(const RunOptions& options);
+StatusOr<Report> PsFollow(const RunOptions& options);
+StatusOr<Report> StreamLag(const RunOptions& options);
 StatusOr<Report> PsSnapshot(const RunOptions& options);
 StatusOr<Report> PsRecovery(const RunOptions& options);
 StatusOr<Report> AllReduceShm(const RunOptions& options);

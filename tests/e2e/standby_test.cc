@@ -65,7 +65,7 @@ class StandbyTest : public JobTest {
     job_process_ = StartJob(name_, all, {});
   }
   static std::string Program(const std::string& name) {
-    return std::string(std::getenv("TANDEM_BIN_DIR")) + "/" + name;
+    return std::filesystem::absolute(std::getenv("TANDEM_BIN_DIR")).string() + "/" + name;
   }
   static std::string LedgerJob() {
     return "name: \"ledger\"\nmodel { zoo: \"lenet\" }\ndata { format: \"idx\" dir: \"" +
@@ -139,6 +139,7 @@ std::optional<StatusReply> StandbyTest::StatusOf(int server) const {
   const auto credentials = rpc::MakeCredentials({}, "");
   std::string secret;
   std::getline(std::ifstream(Path(name_ + ".log/job.secret")), secret);
+  if (secret.empty()) return std::nullopt;  // tandemrun has not written it yet
   const auto record = nlohmann::json::parse(Log("job.json"), nullptr, /*exceptions=*/false);
   ps::RawServer raw{rpc::MakeChannel(*endpoint, *credentials),
                     std::make_shared<ps::ClientSession>(secret, record.value("job", ""),

@@ -246,6 +246,15 @@ TEST_F(LauncherTest, APserverWithoutDurabilityComesAgainWithACaution) {
                         "its last checkpoint, and later pushes are lost\n"));
 }
 
+TEST_F(LauncherTest, AProcessThatCannotBeStartedAgainEndsTheJob) {
+  server_script_ = Script("server", "echo > $D/server.ran; chmod a-x $0; kill -9 $$\n");
+  trainer_script_ = Script("trainer", kWaitForEver);
+  Launch(
+      {"--servers=1", "--workers=1", "--max_restarts=5", "--pserver_data_dir=" + dir_ + "/data"});
+  EXPECT_EQ(WaitForLauncher(), ExitCodeOf(PermissionDenied("the program"))) << Err();
+  EXPECT_THAT(Err(), HasSubstr("restarting pserver 0: a program of the job is not executable"));
+}
+
 // A process hangs, and the process that waits for it exits with an error. The launcher must name
 // the hanging process as the first failure.
 TEST_F(LauncherTest, WhoDoesNotAnswerIsTheFirstFailure) {
