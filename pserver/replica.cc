@@ -45,7 +45,7 @@ StatusOr<std::unique_ptr<Replica>> Replica::Start(
 }
 
 Replica::Replica(PserverOptions options, Metrics& metrics)
-    : options_(std::move(options)), metrics_(metrics) {}
+    : options_(std::move(options)), metrics_(metrics), gauges_(metrics) {}
 
 Replica::~Replica() {
   if (follower_ != nullptr) follower_->Stop();
@@ -75,6 +75,7 @@ void Replica::StopServing() {
 }
 
 void Replica::OnStep(const LogFollower::Progress& progress) {
+  gauges_.Show(progress);
   MutexLock lock(mu_);
   progress_ = progress;
   if (front_ != nullptr || progress.current == Time() || !progress.position.has_state) return;

@@ -272,6 +272,15 @@ std::vector<ErrorCode> ReplicationErrors() {
        "start the job with a higher --max_restarts",
        "pserver 0 has 0 standbys that follow its primary, but a promotion needs 1 [TD4032]; hint: "
        "run tandem status log-job, and try again when the standbys follow"},
+      {4033, "a replica that cannot do what was requested",
+       "a read replica copies the write-ahead log of a server, and answers only reads; trainers, "
+       "checkpoints and moves use the server that it follows",
+       "the address of a replica in --pservers of a trainer or of tandem save; a replica without "
+       "--durability=logged",
+       "use the addresses of the pservers; start the replica with --durability=logged and "
+       "--data_dir",
+       "this server is a replica, which does not answer SaveCheckpoint [TD4033]; hint: call its "
+       "primary"},
   };
 }
 

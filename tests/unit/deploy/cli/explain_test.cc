@@ -188,7 +188,7 @@ TEST(ErrorCodes, AreFoundByNumberAndInMessages) {
   for (const char* none : {"", "65", "DATA_LOSS", "60031", "xtd6003", "within 6003 ms"}) {
     EXPECT_TRUE(deploy::CodesIn(none).ok() && deploy::CodesIn(none)->empty()) << none;
   }
-  EXPECT_THAT(std::string(deploy::CodesIn("TD6033").status().message()),
+  EXPECT_THAT(std::string(deploy::CodesIn("TD6093").status().message()),
               HasSubstr("did you mean \"TD60"));
   EXPECT_THAT(std::string(deploy::CodesIn("TD9999").status().message()), HasSubstr("lists all"));
   EXPECT_THAT(std::string(deploy::FindCode("TD600").status().message()),
