@@ -9,6 +9,7 @@
 #include "common/base/metrics.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "pserver/follower_gauges.h"
 #include "pserver/pserver.h"
 #include "pserver/replication/log_follower.h"
 
@@ -47,6 +48,7 @@ class Replica {
 
   PserverOptions options_;
   Metrics& metrics_;
+  FollowerGauges gauges_;
   std::function<void(const Endpoint&)> on_listening_;
   std::unique_ptr<ServerParts> parts_;
   std::unique_ptr<FollowerState> state_;

@@ -20,7 +20,11 @@ uint64_t StandbyIncarnation() {
 }  // namespace
 
 Standby::Standby(PserverOptions options, Metrics& metrics)
-    : options_(std::move(options)), metrics_(metrics) {}
+    : options_(std::move(options)),
+      metrics_(metrics),
+      gauges_(metrics),
+      promotions_(metrics.GetCounter("tandem_pserver_promotions_total",
+                                     "Promotions of this process to the primary of its server")) {}
 
 Standby::~Standby() { follower_.reset(); }
 
@@ -46,6 +50,9 @@ StatusOr<std::unique_ptr<Standby>> Standby::Start(PserverOptions options, const 
   follow.secret = made->options_.secret;
   follow.tls = made->options_.rpc.tls;
   follow.insecure_allow_network = made->options_.rpc.insecure_allow_network;
+  follow.on_step = [gauges = &made->gauges_](const LogFollower::Progress& progress) {
+    gauges->Show(progress);
+  };
   TD_ASSIGN_OR_RETURN(made->follower_, LogFollower::Start(std::move(follow), *made->state_));
   return made;
 }
@@ -73,6 +80,8 @@ StatusOr<std::unique_ptr<Pserver>> Standby::Promote(uint64_t term) {
   std::optional<LogSource::Predecessor> predecessor;
   if (position.term.history != 0) predecessor = {position.term, position.last};
   TD_RETURN_IF_ERROR(parts_->BeginReplication({position.term.history, term, 0}, predecessor));
+  promotions_.Add(1);
+  gauges_.Clear();
   LOG(INFO) << "promoted to the primary of term " << term << " at log entry " << position.last;
   return Pserver::Serve(options_, std::move(parts_), metrics_);
 }

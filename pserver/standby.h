@@ -7,6 +7,7 @@
 #include "common/base/endpoint.h"
 #include "common/base/metrics.h"
 #include "common/base/status.h"
+#include "pserver/follower_gauges.h"
 #include "pserver/pserver.h"
 #include "pserver/replication/log_follower.h"
 
@@ -44,6 +45,8 @@ class Standby {
 
   const PserverOptions options_;
   Metrics& metrics_;
+  FollowerGauges gauges_;
+  Counter& promotions_;
   std::unique_ptr<ServerParts> parts_;
   std::unique_ptr<FollowerState> state_;
   std::unique_ptr<LogFollower> follower_;
