@@ -40,7 +40,7 @@ SimGroup::~SimGroup() = default;
 
 void SimGroup::Start() {
   Launch();
-  world_.After(milliseconds(50), [this] { Tick(); });
+  world_.After(milliseconds(10), [this] { Tick(); });
   world_.After(seconds(1), [this] { Ping(); });
 }
 
@@ -164,7 +164,7 @@ void SimGroup::NoteTold() {
   for (const auto& m : members_) told_ = std::max(told_, m->server->told());
 }
 
-bool SimGroup::whole() {
+bool SimGroup::AllHave(uint64_t number) {
   SimServer* const server = primary();
   if (server == nullptr || server->paused()) return false;
   for (const auto& m : members_) {
@@ -173,28 +173,40 @@ bool SimGroup::whole() {
   const std::vector<StandbyInfo> standbys = server->source()->standbys();
   return standbys.size() + 1 == members_.size() &&
          std::all_of(standbys.begin(), standbys.end(), [&](const StandbyInfo& s) {
-           const bool present = s.silent < milliseconds(1500);
-           return present && s.current && s.lag_entries == 0 && s.stored == server->stored();
+           return s.silent < milliseconds(1500) && s.current && s.stored >= number;
          });
 }
 
+bool SimGroup::whole() {
+  SimServer* const server = primary();
+  return server != nullptr && AllHave(server->stored());
+}
+
+// Looks whether the group has become whole: each member has all entries that the primary had at an
+// earlier time of the same term.
 void SimGroup::Tick() {
-  if (whole()) {
-    damaged_ = false;
-    was_whole_ = true;
-    for (const auto& m : members_) m->lossy = false;
+  if (SimServer* const server = primary(); server != nullptr) {
+    const LogTerm term = server->source()->term();
+    if (goal_.term == term && AllHave(goal_.last)) {
+      damaged_ = false;
+      was_whole_ = true;
+      for (const auto& m : members_) m->lossy = false;
+    }
+    const bool fresh = goal_.term != term || !damaged_;
+    if (fresh) goal_ = {term, server->stored(), 0};
   }
   for (const auto& m : members_) {
     if (!m->server->wrong().empty()) Wrong(m->server->wrong());
   }
-  world_.After(milliseconds(50), [this] { Tick(); });
+  world_.After(milliseconds(10), [this] { Tick(); });
 }
 
 // ---- Faults -------------------------------------------------------------------------------------
 
 bool SimGroup::MayDie(int member) const {
-  if (deaths_while_damaged_) return true;
+  // With two standbys, the launcher ends a server whose primary dies before a standby has a state.
   if (!was_whole_ && members() > 2) return false;
+  if (deaths_while_damaged_) return true;
   for (int m = 0; m < members(); ++m) {
     if (m != member && members_[static_cast<size_t>(m)]->lossy) return false;
   }
@@ -211,7 +223,10 @@ void SimGroup::Kill(int member, Loss loss) {
   if (!Of(member).server->alive() || !MayDie(member)) return;
   const bool loses = loss == Loss::kDisk || (loss == Loss::kPower && wal_sync_ != WalSync::kAlways);
   if (loses && !MayLose()) loss = Loss::kNone;
-  if (loses && loss != Loss::kNone) damaged_ = Of(member).lossy = true;
+  if (loses && loss != Loss::kNone) {
+    damaged_ = Of(member).lossy = true;
+    goal_ = {};
+  }
   End(member, loss);
 }
 

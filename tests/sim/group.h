@@ -74,8 +74,9 @@ class SimGroup final : public SimAddress {
   void OnReport(int member, const MemberReport& report);
   void OnTerm(int member, const LogTerm& term, uint64_t last);
   void OnReplicated(int member, const LogTerm& term, uint64_t number);
-  void Tick();  // runs every 50 ms
-  void Ping();  // runs every second
+  bool AllHave(uint64_t number);  // all members run, and have the entries up to `number`
+  void Tick();                    // runs every 10 ms
+  void Ping();                    // runs every second
   void NoteTold();
   void Wrong(const std::string& what) {
     if (wrong_.empty()) wrong_ = what;
@@ -101,6 +102,7 @@ class SimGroup final : public SimAddress {
   // true: a member has lost entries, and the group was not whole since then. At the start, too.
   bool damaged_ = true;
   bool was_whole_ = false;
+  Term goal_;  // the entry that all members must have in a term, so that the group is whole
   std::vector<Term> terms_;
   std::string wrong_;
   Counts counts_;

@@ -7,6 +7,7 @@
 
 namespace tandem::pserver {
 
+using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -91,6 +92,23 @@ void SimJob::PauseMember(SimGroup& group) {
   group.LoseContact(Pause(3000));
 }
 
+// Destroys the disk of a member that is not the primary. Kills the primary when this member has
+// stored a checkpoint again, and does not have all log entries yet.
+void SimJob::HarmRepair(SimGroup& group, int member) {
+  if (group.primary() == nullptr || &group.member(member) == group.primary()) return;
+  group.Kill(member, SimGroup::Loss::kDisk);
+  const auto look = [this, &group, member, until = world_.Now() + seconds(1)](auto self) -> void {
+    if (world_.Now() > until) return;
+    if (!group.member(member).disk().base()) {
+      return world_.After(microseconds(100), [self] { self(self); });
+    }
+    for (int m = 0; m < group.members(); ++m) {
+      if (&group.member(m) == group.primary()) return group.Kill(m, SimGroup::Loss::kNone);
+    }
+  };
+  look(look);
+}
+
 // Injects one fault.
 void SimJob::HarmGroup() {
   SimGroup& group = *groups_[world_.Below(groups_.size())];
@@ -110,6 +128,8 @@ void SimJob::HarmGroup() {
     case 2:
       return group.Kill(member, loss);
     case 3:
+      if (plan_.deaths_while_damaged) return HarmRepair(group, member);
+      return group.KillSoon(member, loss);
     case 4:
       return group.KillSoon(member, loss);
     case 5:  // both members, or all

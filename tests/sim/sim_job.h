@@ -105,6 +105,7 @@ class SimJob {
   void MakeGroups();
   void EndGroups();
   void HarmGroup();
+  void HarmRepair(SimGroup& group, int member);
   void CutMembers(SimGroup& group);
   void PauseMember(SimGroup& group);
   bool AwaitGroups();

@@ -90,7 +90,11 @@ class ModeTest : public SimTest, public testing::WithParamInterface<Kind> {
  protected:
   static SimPlan Plan(uint64_t seed) {
     const Kind& kind = GetParam();
-    if (kind.standbys) return StandbyPlanOf(seed, kind.mode);
+    if (kind.standbys) {
+      SimPlan plan = StandbyPlanOf(seed, kind.mode);
+      plan.deaths_while_damaged = FromEnvironment("TANDEM_SIM_DAMAGED", 0) != 0;
+      return plan;
+    }
     SimPlan plan = PlanOf(seed, kind.mode, kind.replayable);
     if (!kind.moves) return plan;
     plan.moves = true;
