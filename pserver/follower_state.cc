@@ -10,6 +10,7 @@
 namespace tandem::pserver {
 
 Status FollowerState::Recover() {
+  TD_REQUIRE(parts_.storage() != nullptr && parts_.durable().log() != nullptr);
   const StatusOr<uint64_t> version = parts_.Recover();
   TD_ASSIGN_OR_RETURN(position_.term, files().Term());
   if (version.ok()) {
@@ -59,6 +60,7 @@ Status FollowerState::SetTerm(const LogTerm& term) {
 
 Status FollowerState::Install(const std::string& record, const std::string& path,
                               const LogTerm& term) {
+  TD_REQUIRE(!path.empty() && term.history != 0);
   position_.has_state = false;
   if (before_install_) before_install_();
   TD_RETURN_IF_ERROR(parts_.MakeEmptyShard());  // ends the writes of the old shard

@@ -219,10 +219,10 @@ StatusOr<PserverOptions> OptionsFromFlags() {
   options.trainers = FLAGS_trainers;
   options.data_dir = FLAGS_data_dir;
   options.checkpoint_every_steps = FLAGS_checkpoint_every_steps;
-  options.push_threads = FLAGS_rpc_send_thread_num;
-  options.pull_threads = FLAGS_rpc_get_thread_num;
-  options.row_pull_threads = FLAGS_rpc_prefetch_thread_num;
-  options.threads = FLAGS_threads;
+  options.calls.pushes = FLAGS_rpc_send_thread_num;
+  options.calls.pulls = FLAGS_rpc_get_thread_num;
+  options.calls.row_pulls = FLAGS_rpc_prefetch_thread_num;
+  options.calls.others = FLAGS_threads;
   options.audit_log = FLAGS_audit_log;
   if (FLAGS_table_memory_mb > kTableMemoryMax) {
     return InvalidArgument("--table_memory_mb=%d: expected 0 to %d [TD1004]", FLAGS_table_memory_mb,

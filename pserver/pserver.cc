@@ -53,7 +53,7 @@ Status CheckOptions(PserverOptions& options) {
         "--job=NAME");
   }
   for (const int threads :
-       {options.push_threads, options.pull_threads, options.row_pull_threads, options.threads}) {
+       {options.calls.pushes, options.calls.pulls, options.calls.row_pulls, options.calls.others}) {
     if (threads >= 1 && threads <= 1024) continue;
     return InvalidArgument("the server would have %d threads, expected 1 to 1024 [TD1004]",
                            threads);

@@ -29,6 +29,16 @@ enum class Durability : uint8_t {
 // Parses "none", "replayable" or "logged".
 StatusOr<Durability> ParseDurability(const std::string& text);
 
+// The threads that handle calls.
+struct CallThreads {
+  // Numbers of threads for pushes, for pulls, and for pulls of rows only (rpc_send_thread_num,
+  // rpc_get_thread_num, rpc_prefetch_thread_num of proto/strategy.proto).
+  int pushes = 12, pulls = 12, row_pulls = 12;
+  int others = 2;  // number of threads for all other calls
+  // Maximum number of calls of each kind that wait for a thread. The server rejects further calls.
+  size_t queue_max = 1024;
+};
+
 struct PserverOptions {
   // With mutual TLS, the certificate must be for a pserver of `job`. If `job` is "", the
   // certificate determines the job. A caller may make only the calls of its role
@@ -70,13 +80,7 @@ struct PserverOptions {
   std::function<void(int trainer, Duration silent)> on_silent;
   bool replaces = false;
   std::string audit_log;  // file in which every call is recorded (audit_log.h); "": none
-  // Numbers of threads for pushes, for pulls, and for pulls of rows only (rpc_send_thread_num,
-  // rpc_get_thread_num, rpc_prefetch_thread_num of proto/strategy.proto). `threads`: for all other
-  // calls.
-  int push_threads = 12, pull_threads = 12, row_pull_threads = 12;
-  int threads = 2;
-  // Maximum number of calls of each kind that wait for a thread. The server rejects further calls.
-  size_t queue_max = 1024;
+  CallThreads calls;
   // Device of the dense slices and their updates: "cpu", "cuda", "cuda:1". Rows of tables are
   // always in host memory.
   std::string place = "cpu";

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/require.h"
 #include "pserver/follower_state.h"
 #include "pserver/server_front.h"
 #include "pserver/server_parts.h"
@@ -70,6 +71,7 @@ void Replica::StopServing() {
     front = std::move(front_);
   }
   if (front == nullptr) return;
+  TD_REQUIRE(parts_ != nullptr);
   front->StopServing();
   parts_->durable().shard().Shutdown();  // ends the waiting pulls
 }

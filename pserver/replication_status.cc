@@ -3,11 +3,13 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "common/base/require.h"
 
 namespace tandem::pserver {
 
 void AddStandbys(const LogTerm& term, const std::vector<StandbyInfo>& standbys,
                  http::StatusDocument* document) {
+  TD_REQUIRE(document != nullptr);
   document->facts.emplace_back("role", "primary");
   document->facts.emplace_back("term", std::to_string(term.number));
   http::StatusTable table{

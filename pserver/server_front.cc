@@ -29,10 +29,10 @@ constexpr size_t kReplicaQueue = 128;
 
 struct CallPools {
   CallPools(const PserverOptions& options, Metrics& metrics)
-      : pushes("push", options.push_threads, options.queue_max, metrics),
-        pulls("pull", options.pull_threads, options.queue_max, metrics),
-        row_pulls("row-pull", options.row_pull_threads, options.queue_max, metrics),
-        others("other", options.threads, options.queue_max, metrics),
+      : pushes("push", options.calls.pushes, options.calls.queue_max, metrics),
+        pulls("pull", options.calls.pulls, options.calls.queue_max, metrics),
+        row_pulls("row-pull", options.calls.row_pulls, options.calls.queue_max, metrics),
+        others("other", options.calls.others, options.calls.queue_max, metrics),
         standbys("standby", std::max(1, 2 * options.standbys), kStandbyQueue, metrics),
         replicas("replica", kReplicaThreads, kReplicaQueue, metrics) {}
   PserverThreads Threads() { return {pushes, pulls, row_pulls, others, standbys, replicas}; }

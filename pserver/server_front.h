@@ -28,7 +28,8 @@ class ServerFront {
   const Endpoint& endpoint() const;
   // Tells health probes that the server stops.
   void StopServing();
-  // Ends the calls in progress by `deadline`. REQUIRES: no call waits in the shard.
+  // Ends the calls in progress by `deadline`. A call that waits in the shard ends only at
+  // `deadline`.
   void Stop(Time deadline);
 
  private:

@@ -63,7 +63,7 @@ StatusOr<std::unique_ptr<ServerParts>> ServerParts::Open(const PserverOptions& o
   if (options.shm_rpc) parts->shm_memory_ = MakeShmRpcMemory();
   TD_RETURN_IF_ERROR(parts->OpenPlace());
   TD_RETURN_IF_ERROR(parts->OpenStores());
-  parts->row_workers_ = std::make_unique<ForkJoin>("rows", options.threads);
+  parts->row_workers_ = std::make_unique<ForkJoin>("rows", options.calls.others);
   parts->writer_ = std::make_unique<ThreadPool>("writer", 1, 16);
   TD_RETURN_IF_ERROR(parts->writer_->Post(&GiveWay));
   parts->saver_ = std::make_unique<ThreadPool>("saver", 1, 1);

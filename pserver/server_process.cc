@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/error_text.h"
 #include "common/base/mutex.h"
+#include "common/base/require.h"
 #include "common/http/status_page.h"
 #include "common/launcher/launcher_words.h"
 #include "common/rpc/admissions.h"
@@ -141,6 +142,7 @@ Status ServerProcess::Start() {
 }
 
 Status ServerProcess::StartReplica() {
+  TD_REQUIRE(options_.replica_of && !options_.member_socket.valid());
   const auto announce = [index = server_.index](const Endpoint& endpoint) {
     std::printf("tandem-pserver %d listening on %s\n", index, ToString(endpoint).c_str());
     std::fflush(stdout);
@@ -153,6 +155,7 @@ Status ServerProcess::StartReplica() {
 }
 
 Status ServerProcess::StartMember() {
+  TD_REQUIRE(server_.standbys > 0);
   TD_ASSIGN_OR_RETURN(std::unique_ptr<Standby> standby,
                       Standby::Start(server_, server_.rpc.listen, metrics_));
   {

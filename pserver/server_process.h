@@ -25,7 +25,8 @@ struct ServerProcessOptions {
 };
 
 // Serves until a stop request or a failure. Prints errors on stderr. Returns the exit code of the
-// process. REQUIRES: no other thread was started, because signals are blocked in all threads.
+// process. Blocks the stop signals in this thread and in all threads that it starts later, so the
+// caller starts no threads before.
 int RunServer(ServerProcessOptions options);
 
 }  // namespace tandem::pserver

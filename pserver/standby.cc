@@ -95,6 +95,7 @@ StatusOr<std::unique_ptr<Pserver>> Standby::Begin() {
         "promote it",
         state_->position().term.number);
   }
+  TD_REQUIRE(parts_->source() != nullptr);
   TD_RETURN_IF_ERROR(parts_->ResumeReplication());
   LOG(INFO) << "began as the first primary of the server";
   return Pserver::Serve(options_, std::move(parts_), metrics_);

@@ -56,6 +56,7 @@ Reader::Reader(ReaderOptions options, size_t servers, std::unique_ptr<PsChannel>
 Reader::~Reader() { channel_->Close(); }
 
 Status Reader::FindOwners(Time deadline) {
+  TD_REQUIRE(servers_ > 0);
   ExchangeMapRequest request;
   request.set_job(options_.job);
   request.set_observer(true);

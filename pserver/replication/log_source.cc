@@ -184,6 +184,7 @@ uint64_t LogSource::Replicated() const {
     if (follower.stored) stored.push_back(*follower.stored);
   }
   const auto needed = static_cast<size_t>((options_.standbys + 1) / 2);
+  TD_REQUIRE(needed >= 1);
   if (stored.size() < needed) return 0;
   std::nth_element(stored.begin(), stored.begin() + static_cast<ptrdiff_t>(needed) - 1,
                    stored.end(), std::greater<>());

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/require.h"
 #include "proto/pserver.pb.h"
 #include "pserver/replication/log_source.h"
 
@@ -58,6 +59,7 @@ Status FetchCheckpointPart(const FetchCheckpointRequest& request, LogSource* sou
 }
 
 void FillReplica(const LogFollower::Progress& progress, StatusReply* reply) {
+  TD_REQUIRE(reply != nullptr);
   reply->set_replica(true);
   const uint64_t last = progress.position.last;
   reply->set_lag_entries(progress.primary_last - std::min(progress.primary_last, last));
@@ -65,6 +67,7 @@ void FillReplica(const LogFollower::Progress& progress, StatusReply* reply) {
 }
 
 void FillReplication(const LogSource& source, int member, StatusReply* reply) {
+  TD_REQUIRE(reply != nullptr && member >= 0);
   reply->set_replicas(static_cast<uint32_t>(source.replicas()));
   if (source.standby_count() == 0) return;
   reply->set_term(source.term().number);

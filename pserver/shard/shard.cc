@@ -567,7 +567,7 @@ StatusOr<TablePage> Shard::PullTable(const std::string& job, const std::string& 
   TD_RETURN_IF_ERROR(state_.CheckInitialised());
   TD_RETURN_IF_ERROR(CheckJob(job, state_.config.job));
   const int table = state_.params->tables().Find(variable);
-  if (table < 0) return NotFound("this server has no table \"%s\"", variable);
+  if (table < 0) return NotFound("this server has no table \"%s\" [TD4034]", variable);
   for (int b = bucket; b < end; ++b) {
     if (!state_.Serves(b)) return OutOfRange("row bucket %d is not on this server now", b);
   }

@@ -202,8 +202,8 @@ class Shard {
   void Break(const Status& status, Ready& ready) TD_REQUIRES(mu_);
 
   // ---- Replay -----------------------------------------------------------------------------------
-  // Applies all logged changes that can be applied now. `ready`: gets the replies to pulls that wait
-  // for these changes, on a replica.
+  // Applies all logged changes that can be applied now. `ready`: gets the replies to pulls that
+  // wait for these changes, on a replica.
   Status RunReplay(Ready& ready) TD_REQUIRES(mu_);
   Status ReplayChange(ReplayQueue::Change change, Ready& ready) TD_REQUIRES(mu_);
 

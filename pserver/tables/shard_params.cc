@@ -83,7 +83,7 @@ Status ShardParams::InitSlot(const SlotValues& slot) {
 
 Status ShardParams::InitRows(const RowValues& rows, uint64_t version) {
   const int table = tables_->Find(rows.variable);
-  if (table < 0) return NotFound("this server has no table \"%s\"", rows.variable);
+  if (table < 0) return NotFound("this server has no table \"%s\" [TD4034]", rows.variable);
   if (const int64_t bad = FirstNotFinite(rows.content); bad >= 0) {
     return InvalidArgument(
         "initial values of table %s: the row value at index %d is not finite [TD4013]",

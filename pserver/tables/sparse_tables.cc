@@ -72,7 +72,7 @@ Status SparseTables::DropBucket(int bucket) {
 
 Status SparseTables::CheckRows(const PullRows& rows) const {
   const int found = Find(rows.variable);
-  if (found < 0) return NotFound("this server has no table \"%s\"", rows.variable);
+  if (found < 0) return NotFound("this server has no table \"%s\" [TD4034]", rows.variable);
   if (rows.ids.size() > kRowsOfMessageMax) {
     return InvalidArgument(
         "cannot pull %d rows of table %s at once, expected at most %d rows per message",

@@ -28,9 +28,9 @@ class RpcThreadsTest : public pserver::PserverTest {
   }
   void Start(int pushes, int pulls, int row_pulls) {
     pserver::PserverOptions options;
-    options.push_threads = pushes;
-    options.pull_threads = pulls;
-    options.row_pull_threads = row_pulls;
+    options.calls.pushes = pushes;
+    options.calls.pulls = pulls;
+    options.calls.row_pulls = row_pulls;
     StartServers(1, options);
     // A thread sets its name some time after its start.
     EXPECT_TRUE(WaitUntil([&] {
@@ -108,7 +108,7 @@ TEST_F(RpcThreadsTest, AsManyAsTheKnobSays) {
 TEST_F(RpcThreadsTest, NumbersOutOfRangeAreRefused) {
   for (const int threads : {0, 1025}) {
     pserver::PserverOptions options;
-    options.push_threads = threads;
+    options.calls.pushes = threads;
     EXPECT_EQ(pserver::Pserver::Start(options, metrics_).status().code(),
               StatusCode::kInvalidArgument);
   }

@@ -76,7 +76,7 @@ TEST(ServerGroupTest, WithoutAnyStateTheFirstMemberBegins) {
 TEST(ServerGroupTest, TheLatestStateIsPromotedAtTheStart) {
   struct Case {
     uint64_t term, start, last;
-    bool later;  // than term 2, start 1, last 10
+    bool later;  // the state is later than {2, 1, 10}
   };
   const Case cases[] = {{2, 1, 11, true},  {2, 1, 9, false}, {2, 2, 1, true},
                         {2, 0, 99, false}, {3, 0, 1, true},  {1, 9, 99, false}};
