@@ -37,10 +37,11 @@ class Shard::Checkpoints {
   StatusOr<ShardSnapshot> Restore(const SnapshotReader& read);
   Status Restore(const ShardSnapshot& snapshot);
   // Applies the log entry that follows the restored snapshot or the last replayed entry. Replay
-  // must be called before any call of a trainer; on a replica, observers may call meanwhile. DATA_LOSS: the change does not match the state. A
-  // push without values (OrderRecord) waits for its values, and all entries after the push wait
-  // too. Until then, a call of a trainer fails: with DATA_LOSS if this trainer must retransmit its
-  // kept pushes, with UNAVAILABLE if it must wait for other trainers.
+  // must be called before any call of a trainer; on a replica, observers may call meanwhile.
+  // DATA_LOSS: the change does not match the state. A push without values (OrderRecord) waits for
+  // its values, and all entries after the push wait too. Until then, a call of a trainer fails:
+  // with DATA_LOSS if this trainer must retransmit its kept pushes, with UNAVAILABLE if it must
+  // wait for other trainers.
   Status Replay(LogEntry entry);
   // Records that all trainers have just called, because until now they called another server, whose
   // log this shard has replayed.
