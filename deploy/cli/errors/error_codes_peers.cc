@@ -249,7 +249,7 @@ std::vector<ErrorCode> ReplicationErrors() {
        "states to know it, or states of different jobs",
        "directories that were deleted or exchanged while the job was stopped; directories of two "
        "jobs",
-       "put the directories of all members back; or delete all of them, and start the job from a "
+       "put the directories of all members back; or remove all of them, and start the job from a "
        "checkpoint",
        "1 of 3 members of pserver 0 have its state, but 2 are needed to know all acknowledged "
        "pushes [TD4030]; hint: put the directories of the other members back, or start the job "
