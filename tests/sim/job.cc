@@ -123,6 +123,10 @@ Status SimJob::Train(int rank, uint64_t incarnation, const std::shared_ptr<SimPr
     if (rows == nullptr) pull(step, batch);
     TD_RETURN_IF_ERROR(End(*process, *std::exchange(rows, nullptr)));
     batch.Compute(rank, step);
+    if (plan_.think_ms != 0) {
+      (void)process->MakeEvent()->WaitUntil(world_.Now() + Pause(plan_.think_ms));
+      if (process->dead()) return Cancelled("the process is dead");
+    }
     ledger_.Begin(rank, step);
     TD_RETURN_IF_ERROR(Step(*client, *process, step, batch, behind, [&] {
       if (plan_.rows_ahead && step + 1 < steps) pull(step + 1, behind);
@@ -228,7 +232,7 @@ void SimJob::Mischief() {
   if (mischief_done_++ == plan_.mischief) return network_.Behave();
   if (plan_.standbys != 0) {
     HarmGroup();
-    return world_.After(Pause(40), [this] { Mischief(); });
+    return world_.After(Pause(world_.Chance(0.5) ? 40 : 500), [this] { Mischief(); });
   }
   const int server = static_cast<int>(world_.Below(servers_.size()));
   const int rank = static_cast<int>(world_.Below(static_cast<uint64_t>(plan_.trainers)));

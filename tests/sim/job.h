@@ -49,6 +49,7 @@ struct SimPlan {
   // Number of standbys of each server; 0: none. With standbys, there are no moves, no global
   // snapshots, and the log has whole pushes.
   int standbys = 0;
+  int think_ms = 0;                // maximum time of a trainer between two steps
   bool large_checkpoints = false;  // standbys fetch a checkpoint in several parts
   // Whether members die while another member of their server has lost entries, and the server was
   // not whole since then.

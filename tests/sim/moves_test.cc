@@ -388,7 +388,7 @@ TEST_F(SimMovesTest, APushThatIsTakenLateIsNotSentUnderAnotherNumber) {
     servers_[1]->Handle(rpc::PserverCall::kPush, push,
                         [&late](const Status& status, const std::string&) { late = status.ok(); });
     Start(kFirstMover, [this, then = std::move(then)](const auto& process) {
-      const Status moved = Move(process, 1, 0);
+      Status moved = Move(process, 1, 0);
       then();
       return moved;
     });

@@ -54,6 +54,7 @@ SimPlan StandbyPlanOf(uint64_t seed, UpdatePolicy mode) {
   plan.moves = plan.cuts = false;
   plan.power = true;
   plan.mischief = 6 + static_cast<int>(chance.Below(24));
+  plan.think_ms = 60;
   plan.large_checkpoints = chance.Chance(0.05);
   return plan;
 }
@@ -62,7 +63,7 @@ SimPlan WithoutMischief(SimPlan plan) {
   plan.network = {};
   plan.mischief = 0;
   if (plan.standbys == 0) return plan;
-  plan.standbys = 0;
+  plan.standbys = plan.think_ms = 0;
   // A server without standbys may lose its power only if it syncs its log.
   plan.power = plan.wal_sync == WalSync::kAlways;
   return plan;
