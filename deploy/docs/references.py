@@ -194,6 +194,7 @@ def page(name):
 
 
 PYTHON = "pserver/client/python/tandem_pserver"
+READER = "trainer/python/tandem/ps_reader.py"  # names of tandem.ps alone
 
 
 def definition(node, level, prefix=""):
@@ -224,12 +225,16 @@ def python_page():
     for path in sorted(glob.glob(os.path.join(ROOT, PYTHON, "*.py"))):
         with open(path, encoding="utf-8") as file:
             trees[os.path.basename(path)] = ast.parse(file.read())
-    public = next(ast.literal_eval(n.value) for n in trees["__init__.py"].body
-                  if isinstance(n, ast.Assign) and n.targets[0].id == "__all__")
+    with open(os.path.join(ROOT, READER), encoding="utf-8") as file:
+        trees["ps_reader.py"] = ast.parse(file.read())
+    public = [name for file in ("__init__.py", "ps_reader.py") for n in trees[file].body
+              if isinstance(n, ast.Assign) and getattr(n.targets[0], "id", "") == "__all__"
+              for name in ast.literal_eval(n.value)]
     out = ["# Python API\n",
-           "These are the public names of `tandem.ps` and of the package `tandem_pserver`. The guide\n"
-           "[Python client](../guides/python-client.md) shows how a program uses them.\n",
-           f"Generated from `{PYTHON}` by `deploy/docs/references.py`; do not edit.\n"]
+           "These are the public names of `tandem.ps` and of the package `tandem_pserver`, which lacks\n"
+           "Dense, Reader and Rows. The guides [Python client](../guides/python-client.md) and\n"
+           "[Read replicas](../guides/read-replicas.md) show how a program uses them.\n",
+           f"Generated from `{PYTHON}` and\n`{READER}` by `deploy/docs/references.py`; do not edit.\n"]
     for name in sorted(public, key=lambda n: (n != "Client", n)):
         for tree in trees.values():
             for node in tree.body:

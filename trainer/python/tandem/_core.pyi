@@ -324,6 +324,21 @@ class PsClient:
     @property
     def cache_counts(self) -> Tuple[int, int]: ...
 
+class PsReader:
+    def __init__(
+        self,
+        *,
+        servers: Sequence[str],
+        job: str,
+        secret: str,
+        tls: Optional[Tuple[str, str, str]],
+        insecure_allow_network: bool,
+        timeout: float,
+    ) -> None: ...
+    def read_rows(self, table: str, ids: Array) -> Tuple[Array, List[int]]: ...
+    def read_dense(self) -> Tuple[Dict[str, Array], List[int]]: ...
+    def close(self) -> None: ...
+
 def index_rows(ids: Array, height: int, table: str) -> Tuple[Array, Array]: ...
 def add_bags(
     places: Array,

@@ -8,7 +8,8 @@
     step = client.push_pull(step, 0.01, {"w": gradient}, params)
     client.complete()
 
-The names are those of the package `tandem_pserver`, which runs without the C++ module of `tandem`.
+`Reader` reads rows and variables of a running job, from its servers or from replicas of them. The
+other names are those of the package `tandem_pserver`, which runs without the C++ module of `tandem`.
 `import tandem` does not import this module. The module needs Debian's python3-grpcio and
 python3-protobuf.
 """
@@ -27,10 +28,15 @@ from tandem_pserver import (
     row_buckets,
 )
 
+from .ps_reader import Dense, Reader, Rows
+
 __all__ = [
     "Block",
     "Client",
+    "Dense",
     "PserverError",
+    "Reader",
+    "Rows",
     "ServerStatus",
     "Slice",
     "State",

@@ -5,10 +5,15 @@ from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Un
 
 import numpy.typing
 
+from .ps_reader import Dense as Dense, Reader as Reader, Rows as Rows
+
 __all__ = [
     "Block",
     "Client",
+    "Dense",
     "PserverError",
+    "Reader",
+    "Rows",
     "ServerStatus",
     "Slice",
     "State",
@@ -20,7 +25,7 @@ __all__ = [
 Array = numpy.typing.NDArray[Any]
 Attr = Union[bool, int, float, str]
 Tls = Union[None, str, os.PathLike[str], Tuple[str, str, str]]
-Rows = Union[Tuple[Array, Array], Tuple[Array, Array, Array]]
+Gradients = Union[Tuple[Array, Array], Tuple[Array, Array, Array]]  # of rows
 
 class State(NamedTuple):
     initialised: bool
@@ -101,7 +106,7 @@ class Client:
         step: int,
         learning_rate: float,
         gradients: Mapping[str, Array],
-        rows: Optional[Mapping[str, Rows]] = None,
+        rows: Optional[Mapping[str, Gradients]] = None,
     ) -> int: ...
     def pull(
         self, params: Mapping[str, Array], min_version: int = 0, exactly: bool = False
@@ -112,7 +117,7 @@ class Client:
         learning_rate: float,
         gradients: Mapping[str, Array],
         params: Mapping[str, Array],
-        rows: Optional[Mapping[str, Rows]] = None,
+        rows: Optional[Mapping[str, Gradients]] = None,
     ) -> int: ...
     def pull_rows(
         self, table: str, ids: numpy.typing.ArrayLike, min_version: int = 0

@@ -1,0 +1,142 @@
+// Binds the reader of rows and dense variables as `tandem._core.PsReader`, for tandem.ps.Reader
+// (tandem/ps_reader.py).
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "pserver/client/reader.h"
+#include "trainer/python/bindings.h"
+#include "trainer/python/durations.h"
+#include "trainer/python/elements.h"
+#include "trainer/python/errors.h"
+
+namespace tandem::python {
+namespace {
+
+namespace py = pybind11;
+
+// Interval at which a wait looks for signals.
+constexpr auto kSignalInterval = std::chrono::milliseconds(100);
+
+// Runs `call` on another thread and returns its result. Waits without the GIL. Throws StatusError
+// if the call failed. If a signal handler of Python raises an exception (KeyboardInterrupt), throws
+// this exception and leaves the call running, so `call` must own everything that it uses.
+template <typename T>
+T Wait(std::function<StatusOr<T>()> call) {
+  std::packaged_task<StatusOr<T>()> task(std::move(call));
+  std::future<StatusOr<T>> result = task.get_future();
+  {
+    const py::gil_scoped_release release;
+    std::thread(std::move(task)).detach();
+  }
+  while (true) {
+    {
+      const py::gil_scoped_release release;
+      if (result.wait_for(kSignalInterval) == std::future_status::ready) break;
+    }
+    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+  }
+  return ValueOrRaise(result.get());
+}
+
+// Returns an array that owns `values`, without a copy.
+py::array_t<float> ArrayOf(std::vector<float> values, const std::vector<size_t>& shape) {
+  auto owned = std::make_unique<std::vector<float>>(std::move(values));
+  std::vector<size_t> strides(shape.size(), sizeof(float));
+  for (size_t i = shape.size() - 1; i-- > 0;) strides[i] = strides[i + 1] * shape[i + 1];
+  const float* const data = owned->data();
+  const py::capsule owner(owned.release(),
+                          [](void* p) { delete static_cast<std::vector<float>*>(p); });
+  return py::array_t<float>(shape, strides, data, owner);
+}
+
+// A reader that Python uses. The GIL guards the member. Several threads may read.
+class PythonPsReader {
+ public:
+  explicit PythonPsReader(std::shared_ptr<ps::Reader> reader) : reader_(std::move(reader)) {}
+  ~PythonPsReader() { Close(); }
+  PythonPsReader(const PythonPsReader&) = delete;
+  PythonPsReader& operator=(const PythonPsReader&) = delete;
+
+  // Disconnects as soon as the reads in progress have ended.
+  void Close() {
+    std::shared_ptr<ps::Reader> reader = std::exchange(reader_, nullptr);
+    const py::gil_scoped_release release;
+    reader.reset();
+  }
+
+  // Returns (values [ids, dim], versions).
+  py::tuple ReadRows(const std::string& table, const py::buffer& ids) {
+    const std::span<const int64_t> given = Ids(ids, "ids");
+    // The read may outlive the array, so it has its own ids.
+    std::vector<int64_t> own(given.begin(), given.end());
+    const size_t n = own.size();
+    auto rows = Wait<ps::Reader::Rows>(
+        [reader = Open(), table, own = std::move(own)] { return reader->ReadRows(table, own); });
+    return py::make_tuple(ArrayOf(std::move(rows.values), {n, static_cast<size_t>(rows.dim)}),
+                          rows.versions);
+  }
+
+  // Returns (arrays by name, versions).
+  py::tuple ReadDense() {
+    auto dense = Wait<ps::Reader::Dense>([reader = Open()] { return reader->ReadDense(); });
+    py::dict variables;
+    for (auto& [name, values] : dense.variables) {
+      const size_t n = values.size();
+      variables[py::str(name)] = ArrayOf(std::move(values), {n});
+    }
+    return py::make_tuple(variables, dense.versions);
+  }
+
+ private:
+  std::shared_ptr<ps::Reader> Open() const {
+    if (reader_ != nullptr) return reader_;
+    throw StatusError(FailedPrecondition("the reader of parameter servers is closed [TD1219]"));
+  }
+
+  std::shared_ptr<ps::Reader> reader_;  // null: closed
+};
+
+std::unique_ptr<PythonPsReader> Connect(
+    const std::vector<std::string>& servers, const std::string& job, const std::string& secret,
+    const std::optional<std::tuple<std::string, std::string, std::string>>& tls,
+    bool insecure_allow_network, double timeout) {
+  ps::ReaderOptions options;
+  options.job = job;
+  options.security.secret = secret;
+  if (tls.has_value()) {
+    options.security.tls = {
+        .cert = std::get<0>(*tls), .key = std::get<1>(*tls), .ca = std::get<2>(*tls)};
+  }
+  options.security.insecure_allow_network = insecure_allow_network;
+  options.timeout = FromSeconds(timeout);
+  return std::make_unique<PythonPsReader>(Wait<std::unique_ptr<ps::Reader>>(
+      [servers, options] { return ps::Reader::Connect(servers, options); }));
+}
+
+}  // namespace
+
+void BindPsReader(py::module_& module) {
+  py::class_<PythonPsReader>(module, "PsReader", "Reads rows and variables of parameter servers.")
+      .def(py::init(&Connect), py::kw_only(), py::arg("servers"), py::arg("job"), py::arg("secret"),
+           py::arg("tls"), py::arg("insecure_allow_network"), py::arg("timeout"))
+      .def("read_rows", &PythonPsReader::ReadRows, py::arg("table"), py::arg("ids"))
+      .def("read_dense", &PythonPsReader::ReadDense)
+      .def("close", &PythonPsReader::Close);
+}
+
+}  // namespace tandem::python
