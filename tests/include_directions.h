@@ -55,7 +55,7 @@ inline const std::map<std::string, std::set<std::string>>& IncludeDirections() {
       {"deploy/cli/job",
        {"common/base", "common/http", "common/os", "common/rpc", "common/rpc/credentials",
         "common/tables", "deploy/cli", "deploy/launch", "deploy/launch/process", "proto",
-        "pserver/client/carrier", "pserver/client/moves"}},
+        "pserver/client", "pserver/client/carrier", "pserver/client/moves"}},
       {"deploy/cli/knob_bench",
        {"common/base", "common/os", "common/strategy", "deploy/cli", "deploy/cli/job",
         "deploy/launch"}},

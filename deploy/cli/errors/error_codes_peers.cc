@@ -281,6 +281,12 @@ std::vector<ErrorCode> ReplicationErrors() {
        "--data_dir",
        "this server is a replica, which does not answer SaveCheckpoint [TD4033]; hint: call its "
        "primary"},
+      {4034, "a table or variable that the servers do not have",
+       "a read names a table or a dense variable that no trainer has configured",
+       "a misspelled name; the name of a table where a dense variable is meant, or the reverse; a "
+       "table without is_distributed, which the servers store as a dense variable",
+       "run tandem vars LOG_DIR to see the names",
+       "this server has no table \"embedding\" [TD4034]"},
   };
 }
 

@@ -41,8 +41,8 @@ eval_every_epochs: 0
 // Source files whose messages a command of a transcript must reach. The exceptions are listed in
 // Elsewhere().
 constexpr const char* kCovered[] = {
-    "deploy/cli",         "deploy/launch",           "common/strategy", "pserver/main.cc",
-    "pserver/pserver.cc", "pserver/server_parts.cc", "trainer/main.cc"};
+    "deploy/cli",         "deploy/launch",           "common/strategy",         "pserver/main.cc",
+    "pserver/pserver.cc", "pserver/server_front.cc", "pserver/server_parts.cc", "trainer/main.cc"};
 
 // The messages that no quick command reaches, each with the reason or the test that reaches it.
 const std::map<std::string, std::string>& Elsewhere() {
@@ -130,6 +130,8 @@ const std::map<std::string, std::string>& Elsewhere() {
        "a standby that hangs when the primary is killed"},
       {"cannot send a request to tandemrun through %s: %s [TD4032]", kStandbys},
       {"cannot make a socket to %s: %s", kKernel},
+      {"the pservers have no dense variable \"%s\" [TD4034]%s",
+       "a running job; python_tandem_read_test"},
   };
   return rows;
 }
