@@ -4,7 +4,6 @@
 #include <atomic>
 #include <functional>
 #include <map>
-#include <thread>
 #include <utility>
 
 #include "common/base/require.h"
@@ -19,6 +18,8 @@ namespace {
 constexpr size_t kIdsMax = size_t{4} << 20;
 // Pause before a read is repeated because rows have moved.
 constexpr Duration kMovePause = std::chrono::milliseconds(20);
+// Interval at which a waiting thread calls ReaderOptions::stop.
+constexpr Duration kStopInterval = std::chrono::milliseconds(100);
 
 PsOptions ChannelOptions(const ReaderOptions& options) {
   PsOptions of_channel;
@@ -26,7 +27,15 @@ PsOptions ChannelOptions(const ReaderOptions& options) {
   of_channel.security = options.security;
   of_channel.patience.start_timeout = of_channel.patience.step_timeout = options.timeout;
   of_channel.transport = PsTransport::kGrpc;
+  of_channel.callbacks.stop = options.stop;
   return of_channel;
+}
+
+Status NoOwner() {
+  return OutOfRange(
+      "none of the named servers serves some of the rows: a server of the job is not named, or "
+      "rows move between servers [TD4035]; hint: name all pservers of the job, or one replica of "
+      "each");
 }
 
 }  // namespace
@@ -55,6 +64,16 @@ Reader::Reader(ReaderOptions options, size_t servers, std::unique_ptr<PsChannel>
 
 Reader::~Reader() { channel_->Close(); }
 
+void Reader::Await(PsEvent& done, const std::function<void()>& cancel) {
+  while (options_.stop && !done.WaitUntil(channel_->Now() + kStopInterval)) {
+    if (!options_.stop()) continue;
+    cancel();
+    break;
+  }
+  // Each call ends at its deadline, so this wait ends too.
+  done.WaitUntil(Time::max());
+}
+
 Status Reader::FindOwners(Time deadline) {
   TD_REQUIRE(servers_ > 0);
   ExchangeMapRequest request;
@@ -75,8 +94,7 @@ Status Reader::FindOwners(Time deadline) {
                      if (--left == 0) done->Set();
                    });
   }
-  // Each call ends at its deadline, so this wait ends too.
-  done->WaitUntil(Time::max());
+  Await(*done, [this] { channel_->Close(); });
   std::array<int, kRowBuckets> owners;
   owners.fill(-1);
   for (size_t s = 0; s < servers_; ++s) {
@@ -110,7 +128,9 @@ Status Reader::PullFrom(std::vector<std::shared_ptr<Call>>& calls, Time deadline
                      if (--left == 0) done->Set();
                    });
   }
-  done->WaitUntil(Time::max());
+  Await(*done, [this] {
+    for (size_t s = 0; s < servers_; ++s) channel_->Abandon(static_cast<int>(s));
+  });
   for (const std::shared_ptr<Call>& call : calls) TD_RETURN_IF_ERROR(call->status);
   return OkStatus();
 }
@@ -162,23 +182,40 @@ StatusOr<Reader::Rows> Reader::ReadRows(const std::string& table, std::span<cons
       };
       calls.push_back(std::move(call));
     }
-    const Status status = moving ? Status(StatusCode::kOutOfRange, "rows move between servers")
-                                 : PullFrom(calls, deadline);
+    const Status status =
+        Annotate(moving ? NoOwner() : PullFrom(calls, deadline), "reading rows of table " + table);
     if (status.ok()) {
       for (const auto& call : calls)
         rows.versions[static_cast<size_t>(call->server)] = call->version;
       return rows;
     }
-    if (!HasMoved(status) || channel_->Now() >= deadline) {
-      return Annotate(status, "reading rows of table " + table);
-    }
-    std::this_thread::sleep_for(kMovePause);
-    TD_RETURN_IF_ERROR(FindOwners(deadline));
+    if (!HasMoved(status) || channel_->Now() >= deadline) return status;
+    TD_RETURN_IF_ERROR(Pause());
+    const Status found = FindOwners(deadline);
+    if (!found.ok()) return channel_->Now() < deadline ? found : status;
   }
+}
+
+Status Reader::Pause() {
+  channel_->MakeEvent()->WaitUntil(channel_->Now() + kMovePause);
+  if (!options_.stop || !options_.stop()) return OkStatus();
+  return Cancelled("the reader stopped on request while rows moved between servers");
+}
+
+bool Reader::LacksOwners() const {
+  MutexLock lock(mu_);
+  const auto lacking = std::ranges::count(owners_, -1);
+  return lacking != 0 && lacking != std::ssize(owners_);
 }
 
 StatusOr<Reader::Dense> Reader::ReadDense() {
   const Time deadline = channel_->Now() + options_.timeout;
+  while (LacksOwners()) {
+    if (channel_->Now() >= deadline) return Annotate(NoOwner(), "reading dense variables");
+    TD_RETURN_IF_ERROR(Pause());
+    const Status found = FindOwners(deadline);
+    if (!found.ok() && channel_->Now() < deadline) return found;
+  }
   // The slices of each variable, by their first element.
   std::map<std::string, std::map<int64_t, std::vector<float>>> slices;
   Mutex mu;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -19,11 +20,15 @@ namespace tandem::ps {
 struct ReaderOptions {
   std::string job = "job";
   PsSecurity security;
-  Duration timeout = std::chrono::seconds(10);  // time limit of Connect and of each read
+  // Time limit of Connect and of each read. A server's own error may arrive up to 2 s later.
+  Duration timeout = std::chrono::seconds(10);
+  // Polled several times a second while Connect or a read waits, on the waiting thread. If the
+  // function returns true, Connect or all reads in progress end with CANCELLED. null: not called.
+  std::function<bool()> stop = nullptr;
 };
 
 // A reader. The servers of a job are its pservers, or one replica of each (tandem-pserver
-// --replica_of). Thread-safe. All functions block, for ReaderOptions::timeout at most.
+// --replica_of). Thread-safe. All functions block (ReaderOptions::timeout).
 class Reader {
  public:
   struct Rows {
@@ -46,10 +51,14 @@ class Reader {
   ~Reader();
 
   // Reads rows of a table. An absent row has its initial values (or zeros, if the rules of the
-  // table delay the creation of rows); the read does not create it. `ids`: at most 4 Mi. NOT_FOUND:
-  // the job has no such table. OUT_OF_RANGE: rows move between servers, longer than the time limit.
+  // table delay the creation of rows); the read does not create it. `ids`: at most
+  // 4 Mi, and at most 1 GiB of values from one server. NOT_FOUND:
+  // the job has no such table. OUT_OF_RANGE: none of the servers serves some rows until the time
+  // limit.
   StatusOr<Rows> ReadRows(const std::string& table, std::span<const int64_t> ids);
   // Reads all dense variables. UNAVAILABLE: a part of a variable moves between servers.
+  // OUT_OF_RANGE: the job has tables, and none of the servers serves some of their rows until the
+  // time limit. In this case, variables might be missing too.
   StatusOr<Dense> ReadDense();
 
  private:
@@ -57,12 +66,19 @@ class Reader {
   Reader(ReaderOptions options, size_t servers, std::unique_ptr<PsChannel> channel);
   // Asks all servers which row buckets they serve.
   Status FindOwners(Time deadline);
+  // Waits before a read is repeated because rows have moved. CANCELLED: ReaderOptions::stop.
+  Status Pause();
+  // Returns whether the servers serve some row buckets, but not all.
+  bool LacksOwners() const;
   Status PullFrom(std::vector<std::shared_ptr<Call>>& calls, Time deadline);
+  // Waits for `done`, which the calls in progress set when they end. Calls `cancel` to end them if
+  // ReaderOptions::stop returns true.
+  void Await(PsEvent& done, const std::function<void()>& cancel);
 
   const ReaderOptions options_;
   const size_t servers_;
   const std::unique_ptr<PsChannel> channel_;
-  Mutex mu_;
+  mutable Mutex mu_;
   // By row bucket: index of its server; -1: no server serves it now.
   std::array<int, kRowBuckets> owners_ TD_GUARDED_BY(mu_){};
 };

@@ -171,6 +171,13 @@ class Failures(Test):
         self.assertEqual(caught.exception.code, "TD4001")
         self.assertLess(time.monotonic() - begin, SLOW / 10)
 
+    def test_a_server_is_not_named(self):
+        with Reader(self.servers.addresses[1:], timeout=0.5) as reader:
+            for read in (reader.read_dense, lambda: reader.read_rows("emb", range(100))):
+                with self.assertRaises(tandem.errors.OutOfRangeError) as caught:
+                    read()
+                self.assertEqual(caught.exception.code, "TD4035")
+
     def test_secret(self):
         with Servers(script.BUILD, 1, "--durability=logged", secret=SECRET) as servers:
             with tandem.ps.Client(servers.addresses, secret=SECRET) as client:
@@ -318,6 +325,10 @@ class Command(Test):
                 got, said = self.tandem(*args, *self.job)
                 self.assertEqual(got, code, said)
                 self.assertIn(words, said)
+        one = ["--job=job", f"--pservers={self.servers.addresses[0]}", "--timeout_s=1"]
+        for args in (["--dense"], ["emb", *map(str, range(20))]):
+            self.assertIn("a server of the job is not named, or rows move between servers [TD4035]",
+                          self.tandem(*args, *one)[1])
 
 
 if __name__ == "__main__":

@@ -4,16 +4,12 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <future>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -29,38 +25,34 @@ namespace {
 
 namespace py = pybind11;
 
-// Interval at which a wait looks for signals.
-constexpr auto kSignalInterval = std::chrono::milliseconds(100);
-
-// Runs `call` on another thread and returns its result. Waits without the GIL. Throws StatusError
-// if the call failed. If a signal handler of Python raises an exception (KeyboardInterrupt), throws
-// this exception and leaves the call running, so `call` must own everything that it uses.
-template <typename T>
-T Wait(std::function<StatusOr<T>()> call) {
-  std::packaged_task<StatusOr<T>()> task(std::move(call));
-  std::future<StatusOr<T>> result = task.get_future();
-  {
+// Runs `call`, which may wait, without the GIL. Returns its result. Throws StatusError if the call
+// failed, or the exception of Python that made InterruptedBySignal end it.
+template <typename Call>
+auto Run(const Call& call) {
+  auto result = [&call] {
     const py::gil_scoped_release release;
-    std::thread(std::move(task)).detach();
-  }
-  while (true) {
-    {
-      const py::gil_scoped_release release;
-      if (result.wait_for(kSignalInterval) == std::future_status::ready) break;
-    }
-    if (PyErr_CheckSignals() != 0) throw py::error_already_set();
-  }
-  return ValueOrRaise(result.get());
+    return call();
+  }();
+  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+  return ValueOrRaise(std::move(result));
+}
+
+// Runs the signal handlers of Python. Returns whether one of them raised an exception, such as
+// KeyboardInterrupt. The exception stays set on this thread.
+bool InterruptedBySignal() {
+  const py::gil_scoped_acquire acquire;
+  return PyErr_Occurred() != nullptr || PyErr_CheckSignals() != 0;
 }
 
 // Returns an array that owns `values`, without a copy.
 py::array_t<float> ArrayOf(std::vector<float> values, const std::vector<size_t>& shape) {
-  auto owned = std::make_unique<std::vector<float>>(std::move(values));
+  using Owned = std::unique_ptr<std::vector<float>>;
+  Owned owned = std::make_unique<std::vector<float>>(std::move(values));
   std::vector<size_t> strides(shape.size(), sizeof(float));
   for (size_t i = shape.size() - 1; i-- > 0;) strides[i] = strides[i + 1] * shape[i + 1];
   const float* const data = owned->data();
   const py::capsule owner(owned.release(),
-                          [](void* p) { delete static_cast<std::vector<float>*>(p); });
+                          [](void* p) { Owned(static_cast<std::vector<float>*>(p)).reset(); });
   return py::array_t<float>(shape, strides, data, owner);
 }
 
@@ -82,18 +74,16 @@ class PythonPsReader {
   // Returns (values [ids, dim], versions).
   py::tuple ReadRows(const std::string& table, const py::buffer& ids) {
     const std::span<const int64_t> given = Ids(ids, "ids");
-    // The read may outlive the array, so it has its own ids.
-    std::vector<int64_t> own(given.begin(), given.end());
-    const size_t n = own.size();
-    auto rows = Wait<ps::Reader::Rows>(
-        [reader = Open(), table, own = std::move(own)] { return reader->ReadRows(table, own); });
+    const size_t n = given.size();
+    ps::Reader::Rows rows =
+        Run([reader = Open(), &table, given] { return reader->ReadRows(table, given); });
     return py::make_tuple(ArrayOf(std::move(rows.values), {n, static_cast<size_t>(rows.dim)}),
                           rows.versions);
   }
 
   // Returns (arrays by name, versions).
   py::tuple ReadDense() {
-    auto dense = Wait<ps::Reader::Dense>([reader = Open()] { return reader->ReadDense(); });
+    ps::Reader::Dense dense = Run([reader = Open()] { return reader->ReadDense(); });
     py::dict variables;
     for (auto& [name, values] : dense.variables) {
       const size_t n = values.size();
@@ -124,8 +114,9 @@ std::unique_ptr<PythonPsReader> Connect(
   }
   options.security.insecure_allow_network = insecure_allow_network;
   options.timeout = FromSeconds(timeout);
-  return std::make_unique<PythonPsReader>(Wait<std::unique_ptr<ps::Reader>>(
-      [servers, options] { return ps::Reader::Connect(servers, options); }));
+  options.stop = InterruptedBySignal;
+  return std::make_unique<PythonPsReader>(
+      Run([&servers, &options] { return ps::Reader::Connect(servers, options); }));
 }
 
 }  // namespace

@@ -272,6 +272,12 @@ std::vector<ErrorCode> ReplicationErrors() {
        "start the job with a higher --max_restarts",
        "pserver 0 has 0 standbys that follow its primary, but a promotion needs 1 [TD4032]; hint: "
        "run tandem status log-job, and try again when the standbys follow"},
+  };
+}
+
+// Errors of readers and read replicas.
+std::vector<ErrorCode> ReaderErrors() {
+  return {
       {4033, "a replica that cannot do what was requested",
        "a read replica copies the write-ahead log of a server, and answers only reads; trainers, "
        "checkpoints and moves use the server that it follows",
@@ -287,6 +293,13 @@ std::vector<ErrorCode> ReplicationErrors() {
        "table without is_distributed, which the servers store as a dense variable",
        "run tandem vars LOG_DIR to see the names",
        "this server has no table \"embedding\" [TD4034]"},
+      {4035, "rows that no named server serves",
+       "a reader knows only the servers that it was given, and none of them serves these rows",
+       "one of several pservers, or replicas of some of the pservers; a pserver that joined the "
+       "job later; rows that move for longer than the time limit",
+       "name all pservers of the job, or one replica of each pserver",
+       "none of the named servers serves some of the rows: a server of the job is not named, or "
+       "rows move between servers [TD4035]"},
   };
 }
 
@@ -345,7 +358,7 @@ std::vector<ErrorCode> PserverErrors() {
        "run ss -ltnp to find the program; choose another port, or port 0",
        "cannot listen on 127.0.0.1:7000: address in use [TD4009]"},
   };
-  for (const auto part : {ServerStateErrors, ServerCallErrors, ReplicationErrors}) {
+  for (const auto part : {ServerStateErrors, ServerCallErrors, ReplicationErrors, ReaderErrors}) {
     const std::vector<ErrorCode> more = part();
     rows.insert(rows.end(), more.begin(), more.end());
   }

@@ -48,8 +48,8 @@ class Dense(NamedTuple):
 class Reader:
     """Reads rows of tables and dense variables of a job, without being one of its trainers.
 
-    Calls block without the GIL, for `timeout` seconds at most. Ctrl-C ends the wait for a call.
-    Thread-safe.
+    Calls block without the GIL, for `timeout` seconds at most. Ctrl-C ends
+    all reads in progress: other threads get CancelledError. Thread-safe.
 
         with tandem.ps.Reader(["127.0.0.1:7000"], job="mine") as reader:
             values, versions = reader.read_rows("emb", numpy.array([3, 4]))
@@ -147,6 +147,7 @@ class Reader:
         Raises:
             UnavailableError: a server does not reply, or a part of a variable moves between
                 servers.
+            OutOfRangeError: the job has tables, and `servers` lacks a server of the job.
             DeadlineExceededError: a server does not reply.
         """
         variables, versions = self._core.read_dense()
