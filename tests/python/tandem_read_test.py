@@ -104,11 +104,32 @@ class Reading(Test):
         with Reader(replicas.addresses[::-1], job="job") as reader:  # in any order
             for steps in (0, 1, 5):
                 self.train(steps)
-                until = time.monotonic() + SLOW
-                while not self.same(reader, ids) and time.monotonic() < until:
-                    time.sleep(0.001)
-                self.assertTrue(self.same(reader, ids))
+                self.until_same(reader, ids)
         self.assertEqual(self.client.pull_table("emb")[0].tolist(), [7, 8])  # reads create no row
+
+    def until_same(self, reader, ids):
+        until = time.monotonic() + SLOW
+        while not self.same(reader, ids):
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.001)
+
+    def test_a_replica_answers_without_its_server_and_follows_it_again(self):
+        replicas = self.entered(Replicas(self.servers))
+        ids = numpy.arange(20)
+        self.train(2)
+        with Reader(replicas.addresses) as reader:
+            self.until_same(reader, ids)
+            before = reader.read_rows("emb", ids).values
+            self.servers.kill(0)
+            numpy.testing.assert_array_equal(reader.read_rows("emb", ids).values, before)
+            self.servers.start(0)
+            self.train(2)
+            self.until_same(reader, ids)
+        replicas.kill(1)
+        self.train(2)
+        replicas.start(1)
+        with Reader(replicas.addresses) as reader:
+            self.until_same(reader, ids)
 
     def test_arrays(self):
         self.train(1)
