@@ -155,6 +155,14 @@ class SimDisk::Session final : public Storage, public CheckpointFiles {
     disk_.history_.clear();
     disk_.synced_ = disk_.checkpoint_->log_number;
     disk_.term_ = term;
+    disk_.complete_ = false;
+    return disk_.End(id_);
+  }
+  StatusOr<bool> Complete() override { return disk_.complete_; }
+  Status SetComplete() override {
+    TD_RETURN_IF_ERROR(disk_.Begin(id_));
+    disk_.world_.Note("complete");
+    disk_.complete_ = true;
     return disk_.End(id_);
   }
   StatusOr<LogTerm> Term() override { return disk_.term_; }
@@ -195,6 +203,7 @@ void SimDisk::Clear() {
   log_.clear();
   history_.clear();
   term_ = {};
+  complete_ = true;
   synced_ = 0;
 }
 

@@ -86,9 +86,10 @@ class SimDisk {
   // All pushes that Sent recorded, by trainer, incarnation and sequence number. Each value has the
   // format of a log entry.
   std::map<std::tuple<int, uint64_t, uint64_t>, std::string> sent_;
-  LogTerm term_;         // each write of the term includes a sync
-  Fd installing_;        // file of values that a standby fetches
-  uint64_t synced_ = 0;  // log entries up to this number survive a power loss
+  LogTerm term_;          // each write of the term includes a sync
+  bool complete_ = true;  // CheckpointFiles::Complete; each write includes a sync
+  Fd installing_;         // file of values that a standby fetches
+  uint64_t synced_ = 0;   // log entries up to this number survive a power loss
 };
 
 }  // namespace tandem::pserver

@@ -169,6 +169,7 @@ bool SimGroup::AllHave(uint64_t number) {
   if (server == nullptr || server->paused()) return false;
   for (const auto& m : members_) {
     if (!m->known || !m->server->alive() || m->server->paused()) return false;
+    if (!m->server->complete()) return false;
   }
   const std::vector<StandbyInfo> standbys = server->source()->standbys();
   return standbys.size() + 1 == members_.size() &&
@@ -182,18 +183,19 @@ bool SimGroup::whole() {
   return server != nullptr && AllHave(server->stored());
 }
 
-// Looks whether the group has become whole: each member has all entries that the primary had at an
-// earlier time of the same term.
+// Looks whether the group has become whole: each member has all entries that the primary had when
+// the term or the repair began.
 void SimGroup::Tick() {
   if (SimServer* const server = primary(); server != nullptr) {
     const LogTerm term = server->source()->term();
-    if (goal_.term == term && AllHave(goal_.last)) {
+    if (goal_.term != term) {
+      goal_ = {term, server->stored(), 0};
+      caught_up_ = false;
+    } else if (AllHave(goal_.last)) {
+      caught_up_ = true;
       damaged_ = false;
-      was_whole_ = true;
       for (const auto& m : members_) m->lossy = false;
     }
-    const bool fresh = goal_.term != term || !damaged_;
-    if (fresh) goal_ = {term, server->stored(), 0};
   }
   for (const auto& m : members_) {
     if (!m->server->wrong().empty()) Wrong(m->server->wrong());
@@ -204,8 +206,9 @@ void SimGroup::Tick() {
 // ---- Faults -------------------------------------------------------------------------------------
 
 bool SimGroup::MayDie(int member) const {
-  // With two standbys, the launcher ends a server whose primary dies before a standby has a state.
-  if (!was_whole_ && members() > 2) return false;
+  // With two standbys, the launcher ends a server if fewer than two members are complete. This is
+  // so at the start, and after a promotion until a standby has the new term.
+  if (!caught_up_ && members() > 2) return false;
   if (deaths_while_damaged_) return true;
   for (int m = 0; m < members(); ++m) {
     if (m != member && members_[static_cast<size_t>(m)]->lossy) return false;
@@ -213,8 +216,16 @@ bool SimGroup::MayDie(int member) const {
   return true;
 }
 
-bool SimGroup::MayLose() const {
-  return !damaged_ && std::all_of(members_.begin(), members_.end(), [](const auto& m) {
+// A standby that fetches a checkpoint after a promotion replaces its state by an older one, until
+// it has the log entries that follow. A loss of the primary's disk in this time loses pushes, so
+// such a loss needs deaths_while_damaged.
+bool SimGroup::MayLose() {
+  SimServer* const server = primary();
+  if (damaged_ || server == nullptr) return false;
+  if (!deaths_while_damaged_ && (!caught_up_ || goal_.term != server->source()->term())) {
+    return false;
+  }
+  return std::all_of(members_.begin(), members_.end(), [](const auto& m) {
     return m->known && m->server->alive() && !m->server->paused();
   });
 }

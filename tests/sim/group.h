@@ -15,7 +15,7 @@ namespace tandem::pserver {
 // Not thread-safe.
 class SimGroup final : public SimAddress {
  public:
-  // What a death destroys besides the process.
+  // Data that a death destroys besides the process.
   enum class Loss : uint8_t { kNone, kPower, kDisk };
   struct Counts {
     int64_t deaths = 0, disks = 0, promotions = 0, hangs = 0, stale = 0;
@@ -64,7 +64,7 @@ class SimGroup final : public SimAddress {
   };
   Member& Of(int member) { return *members_[static_cast<size_t>(member)]; }
   bool MayDie(int member) const;
-  bool MayLose() const;
+  bool MayLose();
   void End(int member, Loss loss);
   void Launch();  // starts a launcher and the members
   void StartMember(int member);
@@ -101,7 +101,7 @@ class SimGroup final : public SimAddress {
   uint64_t told_ = 0;      // highest version in any reply
   // true: a member has lost entries, and the group was not whole since then. At the start, too.
   bool damaged_ = true;
-  bool was_whole_ = false;
+  bool caught_up_ = false;  // the group is whole since the term began
   Term goal_;  // the entry that all members must have in a term, so that the group is whole
   std::vector<Term> terms_;
   std::string wrong_;

@@ -103,6 +103,10 @@ bool SimServer::paused() const { return alive() && life_->paused; }
 
 bool SimServer::serves() const { return alive() && life_->standby == nullptr; }
 
+bool SimServer::complete() const {
+  return life_->standby == nullptr || life_->standby->position().complete;
+}
+
 LogSource* SimServer::source() { return alive() ? life_->source.get() : nullptr; }
 
 uint64_t SimServer::stored() const { return life_->durable->log()->written(); }
@@ -116,10 +120,11 @@ MemberReport SimServer::Report() const {
     const StandbyState::Position position = life_->standby->reported();
     term = position.term;
     report.has_state = position.has_state;
+    report.complete = position.has_state && position.complete;
     report.last = position.last;
   } else {
     report.primary = true;
-    report.has_state = life_->durable->shard().Info().initialised;
+    report.has_state = report.complete = life_->durable->shard().Info().initialised;
     term = life_->source->term();
   }
   report.history = term.history;

@@ -33,7 +33,7 @@ class SimAddress {
   virtual SimServer* Listener() = 0;
 };
 
-// What a server with standbys needs besides. Its members are the primary and its standbys.
+// Options of one member of a server with standbys. Members are the primary and its standbys.
 struct SimMemberOptions {
   int standbys = 0;               // 0: the server has no standbys
   int member = 0;                 // number of this member
@@ -102,6 +102,7 @@ class SimServer final : public SimAddress {
   using Ended = std::function<void(const Status&)>;
   void OnCommand(const MemberCommand& command, const SendReport& send, const Ended& end);
   bool serves() const;      // the process is the primary
+  bool complete() const;    // StandbyState::Position::complete; true for a primary
   LogSource* source();      // null: no process runs, or the server has no standbys
   uint64_t stored() const;  // number of the last entry that the process has written to its log
   uint64_t lives() const { return lives_; }  // number of processes so far

@@ -121,7 +121,7 @@ struct SimServer::Life : std::enable_shared_from_this<Life> {
   // Answers a request for entries when there are entries, or at the time `end`.
   void FetchEntries(const FetchLogRequest& request, Time end, const Answer& answer) {
     FetchLogReply reply;
-    const Status status = FetchLogEntries(request, source.get(), &reply);
+    const Status status = FetchLogEntries(request, Time::min(), source.get(), &reply);
     if (*dead) return;
     const bool waits = status.ok() && !reply.needs_checkpoint() && reply.entry().empty();
     if (!waits || world.Now() >= end) return answer(status, reply.SerializeAsString());
@@ -188,7 +188,7 @@ struct SimServer::Life : std::enable_shared_from_this<Life> {
   // alive.
   const std::shared_ptr<bool> dead = std::make_shared<bool>(false);
   bool paused = false;
-  std::deque<std::function<void()>> held;  // what was posted while the process was paused
+  std::deque<std::function<void()>> held;  // functions posted while the process was paused
   Time turn_due = Time::max();
   Metrics metrics;
   CpuDevice device;

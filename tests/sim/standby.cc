@@ -36,6 +36,7 @@ SimStandby::~SimStandby() = default;
 Status SimStandby::Recover() {
   const StatusOr<uint64_t> version = life_.durable->Recover();
   TD_ASSIGN_OR_RETURN(position_.term, life_.storage->files()->Term());
+  TD_ASSIGN_OR_RETURN(position_.complete, life_.storage->files()->Complete());
   if (version.ok()) {
     position_.has_state = life_.durable->shard().Info().initialised;
     position_.last = life_.durable->log()->written();
@@ -79,6 +80,12 @@ Status SimStandby::SetTerm(const LogTerm& term) {
   return OkStatus();
 }
 
+Status SimStandby::SetComplete() {
+  TD_RETURN_IF_ERROR(life_.storage->files()->SetComplete());
+  position_.complete = true;
+  return OkStatus();
+}
+
 StatusOr<std::string> SimStandby::NewValuesFile() {
   return life_.storage->files()->NewValuesFile();
 }
@@ -94,6 +101,7 @@ Status SimStandby::Install(const std::string& record, const std::string& path,
 Status SimStandby::Promote(uint64_t term) {
   const Position& p = position_;
   if (!p.has_state) return FailedPrecondition("this standby has no state");
+  if (!p.complete) return FailedPrecondition("this standby lacks entries after its checkpoint");
   if (term <= p.term.number) return FailedPrecondition("the term %d is not higher", term);
   life_.durable->shard().checkpoints().HearAllTrainers();
   std::optional<LogSource::Predecessor> predecessor;

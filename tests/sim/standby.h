@@ -41,6 +41,7 @@ class SimStandby final : public StandbyState, public PrimaryCalls {
   Position position() const override { return position_; }
   Status Append(std::vector<LogEntry> entries) override;
   Status SetTerm(const LogTerm& term) override;
+  Status SetComplete() override;
   StatusOr<std::string> NewValuesFile() override;
   Status Install(const std::string& record, const std::string& path, const LogTerm& term) override;
 

@@ -104,6 +104,21 @@ MUTANTS = [
               "  TD_REQUIRE(copying_);\n"
               "  if (copy.copied.slice == 0) state_.params->snapshotter().Begin(copy.snapshot);\n")],
         [sim("a_sync", 2)]),
+    Mutant(
+        "standbys_not_awaited", "the primary acknowledges pushes before a standby has stored them",
+        [Edit("pserver/storage/group_commit_log.cc",
+              "  return awaits_standbys_ ? std::min(written_, replicated_) : written_;\n",
+              "  return written_;\n")],
+        [sim("sync_standbys", 1, 10), sim("a_sync_standbys", 1, 10)]),
+    Mutant(
+        "term_stays", "a promotion does not increase the term, so old entries count as entries of the new primary",
+        [Edit("deploy/launch/server_group.cc", "    term = (term / kTermStride + 1) * kTermStride;\n", ""),
+         Edit("tests/sim/standby.cc", "  if (term <= p.term.number)", "  if (term < p.term.number)")],
+        [sim("sync_standbys", 1, 10), sim("a_sync_standbys", 1, 10)]),
+    Mutant(
+        "fewest_entries_win", "the launcher promotes the member with fewer entries",
+        [Edit("deploy/launch/server_group.cc", "key(m) > key(best)", "key(m) < key(best)")],
+        [sim("sync_standbys", 1, 10), sim("a_sync_standbys", 1, 10)]),
 ]
 
 

@@ -23,11 +23,22 @@ def chosen():
     return mutants.MUTANTS if names == "all" else [mutants.named(n) for n in names.split(",")]
 
 
+def parts_of(path):
+    """Paths of the sources that a source of the build directory includes (CMakeLists.txt: groups)."""
+    with open(path, encoding="utf-8") as text:
+        return re.findall(r'^#include "([^"]+\.cc)"', text.read(), re.MULTILINE)
+
+
 def compile_commands():
-    """path -> (folder, command), of the product's files."""
+    """path -> (folder, command, file), of the product's files."""
+    commands = {}
     with open(os.path.join(script.BUILD, "compile_commands.json"), encoding="utf-8") as text:
-        return {os.path.relpath(c["file"], script.SOURCE): (c["directory"], c["command"], c["file"])
-                for c in json.load(text)}
+        for c in json.load(text):
+            command = (c["directory"], c["command"], c["file"])
+            commands[os.path.relpath(c["file"], script.SOURCE)] = command
+            if "_group_" in os.path.basename(c["file"]):
+                commands.update((part, command) for part in parts_of(c["file"]))
+    return commands
 
 
 def link_command(program):
@@ -62,8 +73,9 @@ class Build:
         line = link_command(program)
         here = f" -o tests/{program} "
         assert line.count(here) == 1, line
-        # The libraries' own objects of these files are not taken, since nothing is missing any more.
-        line = line.replace(here, f" -o {path} {' '.join(self._objects)} ")
+        # The libraries' own objects of these files are not taken, since nothing is missing any more. An
+        # object of several files is taken for its other files; the mutant's definitions come first.
+        line = line.replace(here, f" -o {path} -Wl,-z,muldefs {' '.join(self._objects)} ")
         subprocess.run(line, shell=True, cwd=script.BUILD, check=True)
         return path
 
