@@ -168,9 +168,11 @@ class Site(unittest.TestCase):
         module, page = writer("references"), read(os.path.join(DOCS, "reference", "python.md"))
         self.assertEqual(page, module.python_page(),
                          "python.md is not current; run deploy/docs/references.py")
-        package = read(os.path.join(script.SOURCE, module.PYTHON, "__init__.py"))
-        public = re.findall(r'"(\w+)"', re.search(r"__all__ = \[(.*?)\]", package, re.S)[1])
-        self.assertGreater(len(public), 5)
+        public = []
+        for path in (os.path.join(module.PYTHON, "__init__.py"), module.READER):
+            package = read(os.path.join(script.SOURCE, path))
+            public += re.findall(r'"(\w+)"', re.search(r"__all__ = \[(.*?)\]", package, re.S)[1])
+        self.assertGreater(len(public), 8)
         self.assertEqual(set(re.findall(r"^## (\w+)$", page, re.M)), set(public))
 
     def test_each_row_of_the_glossary_is_whole(self):
