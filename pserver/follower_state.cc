@@ -13,9 +13,11 @@ Status FollowerState::Recover() {
   TD_REQUIRE(parts_.storage() != nullptr && parts_.durable().log() != nullptr);
   const StatusOr<uint64_t> version = parts_.Recover();
   TD_ASSIGN_OR_RETURN(position_.term, files().Term());
+  TD_ASSIGN_OR_RETURN(position_.complete, files().Complete());
   if (version.ok()) {
     TD_RETURN_IF_ERROR(CheckJob(job_, parts_.durable().shard().Job()));
     position_.has_state = parts_.durable().shard().Info().initialised;
+    position_.dropped = false;
     position_.last = parts_.durable().log()->written();
     return OkStatus();
   }
@@ -24,6 +26,7 @@ Status FollowerState::Recover() {
              << ToString(version.status());
   position_.has_state = false;
   position_.last = 0;
+  position_.dropped = true;
   return parts_.MakeEmptyShard();
 }
 
@@ -58,6 +61,12 @@ Status FollowerState::SetTerm(const LogTerm& term) {
   return OkStatus();
 }
 
+Status FollowerState::SetComplete() {
+  TD_RETURN_IF_ERROR(files().SetComplete());
+  position_.complete = true;
+  return OkStatus();
+}
+
 Status FollowerState::Install(const std::string& record, const std::string& path,
                               const LogTerm& term) {
   TD_REQUIRE(!path.empty() && term.history != 0);
@@ -65,7 +74,9 @@ Status FollowerState::Install(const std::string& record, const std::string& path
   if (before_install_) before_install_();
   TD_RETURN_IF_ERROR(parts_.MakeEmptyShard());  // ends the writes of the old shard
   TD_RETURN_IF_ERROR(files().InstallCheckpoint(record, path, term));
-  return Recover();
+  TD_RETURN_IF_ERROR(Recover());
+  if (position_.has_state) return OkStatus();
+  return DataLoss("the fetched checkpoint cannot be restored [TD4010]");
 }
 
 }  // namespace tandem::pserver

@@ -27,6 +27,7 @@ class FollowerState final : public StandbyState {
   Position position() const override { return position_; }
   Status Append(std::vector<LogEntry> entries) override;
   Status SetTerm(const LogTerm& term) override;
+  Status SetComplete() override;
   StatusOr<std::string> NewValuesFile() override { return files().NewValuesFile(); }
   Status Install(const std::string& record, const std::string& path, const LogTerm& term) override;
 

@@ -24,6 +24,7 @@ StatusOr<std::unique_ptr<Replica>> Replica::Start(
     return InvalidArgument("a replica needs the name of its job [TD1007]; hint: set --job=NAME");
   }
   options.shm_rpc = false;
+  options.on_silent = nullptr;  // trainers call the primary
   std::unique_ptr<Replica> made(new Replica(std::move(options), metrics));
   made->on_listening_ = std::move(on_listening);
   TD_ASSIGN_OR_RETURN(made->parts_, ServerParts::Open(made->options_, metrics));
@@ -78,19 +79,29 @@ void Replica::StopServing() {
 
 void Replica::OnStep(const LogFollower::Progress& progress) {
   gauges_.Show(progress);
-  MutexLock lock(mu_);
-  progress_ = progress;
-  if (front_ != nullptr || progress.current == Time() || !progress.position.has_state) return;
+  {
+    MutexLock lock(mu_);
+    progress_ = progress;
+    if (front_ != nullptr || progress.current == Time()) return;
+  }
+  if (failed_) return;
+  // Only this thread changes front_. The start may wait for the address.
   StatusOr<std::unique_ptr<ServerFront>> front =
       ServerFront::Start(options_, *parts_, metrics_, [this] { return this->progress(); });
   if (!front.ok()) {
+    failed_ = true;
+    LOG(ERROR) << "the replica cannot listen: " << ToString(front.status());
     if (options_.on_failure) options_.on_failure(front.status());
     return;
   }
-  front_ = *std::move(front);
+  const Endpoint endpoint = (*front)->endpoint();
   // A later start must listen at the same address.
-  if (!options_.rpc.listen.is_unix()) options_.rpc.listen.port = front_->endpoint().port;
-  if (on_listening_) on_listening_(front_->endpoint());
+  if (!options_.rpc.listen.is_unix()) options_.rpc.listen.port = endpoint.port;
+  {
+    MutexLock lock(mu_);
+    front_ = *std::move(front);
+  }
+  if (on_listening_) on_listening_(endpoint);
 }
 
 }  // namespace tandem::pserver

@@ -29,7 +29,8 @@ class Replica {
  public:
   // Restores the state in `options.data_dir` if there is one, then follows the server at `primary`,
   // which need not be reachable yet. `options.durability` must be kLogged, and `standbys` 0.
-  // `metrics` must outlive the replica.
+  // `metrics` must outlive the replica. options.on_failure is also called if the replica cannot
+  // listen.
   // `on_listening`: called each time the replica begins to listen, on any thread; null: not called.
   static StatusOr<std::unique_ptr<Replica>> Start(
       PserverOptions options, const Endpoint& primary, Metrics& metrics,
@@ -55,6 +56,7 @@ class Replica {
   mutable Mutex mu_;
   std::unique_ptr<ServerFront> front_ TD_GUARDED_BY(mu_);  // null: the replica does not listen
   LogFollower::Progress progress_ TD_GUARDED_BY(mu_);
+  bool failed_ = false;  // the replica could not listen; only the follower's thread uses it
   std::unique_ptr<LogFollower> follower_;
 };
 

@@ -209,6 +209,7 @@ Status ServerParts::BeginReplication(LogTerm term,
   TD_REQUIRE(term.history != 0 || !predecessor);
   if (term.history == 0) term.history = RandomNumber();
   TD_RETURN_IF_ERROR(storage_->files()->SetTerm(term));
+  TD_RETURN_IF_ERROR(storage_->files()->SetComplete());  // others take the state from this server
   // Before the first values, a server has acknowledged nothing that a standby needs.
   if (options_.standbys != 0 && durable_->shard().Info().initialised) {
     durable_->log()->AwaitStandbys();
@@ -220,7 +221,9 @@ Status ServerParts::BeginReplication(LogTerm term,
 Status ServerParts::ResumeReplication() {
   TD_REQUIRE(source_ != nullptr && storage_ != nullptr);
   TD_ASSIGN_OR_RETURN(LogTerm term, storage_->files()->Term());
-  if (term.history == 0) return BeginReplication({0, 1, 0}, std::nullopt);
+  // The term of a server without standbys has the number 0.
+  const uint64_t first = options_.standbys == 0 ? 0 : 1;
+  if (term.history == 0) return BeginReplication({0, first, 0}, std::nullopt);
   const LogSource::Predecessor predecessor{term, durable_->log()->written(), /*restarted=*/true};
   ++term.start;
   return BeginReplication(term, predecessor);
@@ -231,8 +234,12 @@ Status ServerParts::ResumeReplication() {
 Status ServerParts::OnRestoreBegin() {
   source_->Pause();
   LogTerm next = source_->term();
-  ++next.number;
-  next.start = 0;
+  if (next.number == 0) {
+    ++next.start;
+  } else {
+    ++next.number;
+    next.start = 0;
+  }
   Status stored = storage_->files()->SetTerm(next);
   if (!stored.ok() && !restore_unfinished_) source_->Resume();
   return stored;

@@ -94,7 +94,10 @@ class ServerProcess {
  public:
   explicit ServerProcess(ServerProcessOptions options)
       : options_(std::move(options)), server_(options_.server) {
-    server_.on_failure = [this](const Status& why) { end_.Ask({why, kExitStorage}); };
+    // A replica that cannot listen fails too.
+    server_.on_failure = [this, replica = options_.replica_of.has_value()](const Status& why) {
+      end_.Ask({why, replica ? std::nullopt : std::optional<ExitCode>(kExitStorage)});
+    };
     TellOfSilence(options_.launcher_fifo, name(), server_);
   }
 
@@ -122,6 +125,8 @@ class ServerProcess {
   mutable Mutex mu_;
   std::shared_ptr<Standby> standby_ TD_GUARDED_BY(mu_);
   std::shared_ptr<Pserver> pserver_ TD_GUARDED_BY(mu_);
+  // The primary has its initial values. Only the thread of the channel uses this field.
+  mutable bool initialised_ = false;
   std::unique_ptr<Replica> replica_;  // set by Start
   std::unique_ptr<http::HttpServer> page_, health_;
   std::unique_ptr<MemberChannel> channel_;  // null: tandemrun does not choose the role
@@ -238,7 +243,8 @@ void ServerProcess::OnCommand(const MemberCommand& command, MemberChannel& chann
     return end_.Ask({FailedPrecondition("this process is the primary already"), std::nullopt});
   }
   BecomePrimary(command.kind == Kind::kBegin ? standby->Begin() : standby->Promote(command.number));
-  channel.Send(Report());
+  MemberReport report = Report();
+  if (report.primary) channel.Send(report);
 }
 
 MemberReport ServerProcess::Report() const {
@@ -248,11 +254,15 @@ MemberReport ServerProcess::Report() const {
   if (standby_ != nullptr) {
     const StandbyState::Position position = standby_->progress().position;
     term = position.term;
-    report.has_state = position.has_state;
+    // A dropped state makes tandemrun refuse to begin without it.
+    report.has_state = position.has_state || position.dropped;
+    report.complete = position.has_state && position.complete;
     report.last = position.last;
   } else if (pserver_ != nullptr) {
     report.primary = true;
-    report.has_state = pserver_->Info().initialised;
+    // Does not wait for the lock of the shard once the answer is known.
+    if (!initialised_) initialised_ = pserver_->Info().initialised;
+    report.has_state = report.complete = initialised_;
     term = pserver_->term();
   }
   report.history = term.history;
@@ -262,7 +272,8 @@ MemberReport ServerProcess::Report() const {
 }
 
 void ServerProcess::BecomePrimary(StatusOr<std::unique_ptr<Pserver>> pserver) {
-  if (!pserver.ok()) return end_.Ask({pserver.status(), std::nullopt});
+  // tandemrun restarts the process after this exit code, and chooses again.
+  if (!pserver.ok()) return end_.Ask({pserver.status(), kExitStorage});
   std::shared_ptr<Standby> ended;  // destroyed after the lock is released
   MutexLock lock(mu_);
   ended = std::move(standby_);

@@ -68,6 +68,13 @@ StatusOr<std::unique_ptr<Pserver>> Standby::Promote(uint64_t term) {
         "this standby cannot be promoted, because it has no state: it has not fetched a checkpoint "
         "[TD4029]; hint: promote another standby, or start the job from a checkpoint");
   }
+  if (!position.complete) {
+    return FailedPrecondition(
+        "this standby cannot be promoted, because it has fetched a checkpoint and has not yet "
+        "received the entries after it, up to entry %d [TD4029]; hint: promote another standby, or "
+        "start the primary again",
+        follower_->progress().primary_last);
+  }
   if (term <= position.term.number) {
     return FailedPrecondition(
         "this standby has term %d and cannot be promoted to term %d [TD4029]; hint: use a higher "
@@ -94,6 +101,11 @@ StatusOr<std::unique_ptr<Pserver>> Standby::Begin() {
         "this standby has a state of term %d and cannot begin a new history [TD4029]; hint: "
         "promote it",
         state_->position().term.number);
+  }
+  if (state_->position().dropped) {
+    return FailedPrecondition(
+        "this standby has dropped a damaged state and cannot begin a new history [TD4029]; hint: "
+        "restore a copy of its directory, or remove the directory if its state is not needed");
   }
   TD_REQUIRE(parts_->source() != nullptr);
   TD_RETURN_IF_ERROR(parts_->ResumeReplication());

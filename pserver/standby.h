@@ -33,7 +33,7 @@ class Standby {
   // - none of them follows the old primary any more: with two standbys, the old primary and one
   //   standby are a majority, and would acknowledge further pushes.
   // FAILED_PRECONDITION: `term` is not higher than the term of the state, or the standby has no
-  // state. The standby then follows no more.
+  // state or an incomplete one. The standby then follows no more.
   StatusOr<std::unique_ptr<Pserver>> Promote(uint64_t term);
   // Stops following, and serves as the first primary of a new history. The caller must know that no
   // member of the server has a state. FAILED_PRECONDITION: this standby has a state. The standby

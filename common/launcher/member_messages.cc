@@ -42,8 +42,9 @@ std::string Encode(const MemberCommand& command) {
 }
 
 std::string Encode(const MemberReport& report) {
-  return absl::StrFormat("%s %d %d %d %d %d %d %d", kState, report.number, report.primary,
-                         report.has_state, report.history, report.term, report.start, report.last);
+  return absl::StrFormat("%s %d %d %d %d %d %d %d %d", kState, report.number, report.primary,
+                         report.has_state, report.complete, report.history, report.term,
+                         report.start, report.last);
 }
 
 StatusOr<MemberCommand> DecodeMemberCommand(const std::string& text) {
@@ -69,8 +70,8 @@ StatusOr<MemberReport> DecodeMemberReport(const std::string& text) {
   std::istringstream words(text);
   std::string word;
   MemberReport r;
-  if (!(words >> word >> r.number >> r.primary >> r.has_state >> r.history >> r.term >> r.start >>
-        r.last) ||
+  if (!(words >> word >> r.number >> r.primary >> r.has_state >> r.complete >> r.history >>
+        r.term >> r.start >> r.last) ||
       word != kState || !AtEnd(words)) {
     return BadMessage(text);
   }

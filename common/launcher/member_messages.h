@@ -30,6 +30,9 @@ struct MemberReport {
   uint64_t number = 0;   // number of the command to which this is the answer; 0: not asked for
   bool primary = false;  // the member serves as the primary
   bool has_state = false;
+  // The state has all entries that this member has ever acknowledged. A member that has fetched a
+  // checkpoint is incomplete until it has reached its primary.
+  bool complete = false;
   // The term of the state (LogTerm in pserver/storage/checkpoint_files.h).
   uint64_t history = 0, term = 0, start = 0;
   uint64_t last = 0;  // number of the last stored log entry

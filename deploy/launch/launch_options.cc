@@ -103,7 +103,7 @@ Status FillHeterWorkers(const ParsedArgs& args, LaunchOptions& options) {
         "number of heter workers that divides the number of trainers",
         flag, options.workers.endpoints.size(), added.size());
   }
-  for (const char* name : {"max_restarts", "gpus"}) {
+  for (const char* name : {"max_restarts", "gpus", "standbys"}) {
     if (!args.Has(name)) continue;
     return InvalidArgument("%s together with %s is not implemented [TD1109]", flag,
                            Spelled(args, name));
@@ -237,8 +237,8 @@ Status CheckStandbys(const ParsedArgs& args, const LaunchOptions& options) {
   const auto local = [](const ProcessEndpoint& e) { return e.local; };
   if (std::ranges::all_of(options.pservers.endpoints, local)) return OkStatus();
   return Unimplemented(
-      "%s with pservers on several hosts is not implemented [TD1109]; hint: use pservers of one "
-      "host",
+      "%s with pservers that do not run on this host is not implemented [TD1109]; hint: use "
+      "pservers of this host",
       Spelled(args, "standbys"));
 }
 

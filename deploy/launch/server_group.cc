@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "common/base/require.h"
@@ -74,7 +75,8 @@ const MemberReport* ServerGroup::Vote(const Member& member) const {
 }
 
 std::vector<ServerGroup::Command> ServerGroup::Next() {
-  if (primary_ >= 0 || refused_) return {};
+  if (!refused_.empty()) return Refuse();
+  if (primary_ >= 0) return {};
   std::vector<Command> commands;
   for (int m = 0; m < static_cast<int>(members_.size()); ++m) {
     if (Of(m).running && Of(m).asked < election_from_) commands.push_back(Ask(m));
@@ -98,13 +100,14 @@ std::vector<ServerGroup::Command> ServerGroup::Choose() {
     ++votes;
     if (first < 0) first = m;
     term = std::max(term, vote->term);
-    if (!vote->has_state) continue;
+    if (!vote->has_state || !vote->complete) continue;
     ++with_state;
     if (best >= 0 && Of(best).report->history != vote->history) {
-      return Refuse(absl::StrFormat(
+      refused_ = absl::StrFormat(
           "members %d and %d of pserver %d have states of different jobs [TD4030]; hint: use the "
           "directories of one job for all members",
-          best, m, index_));
+          best, m, index_);
+      return Refuse();
     }
     if (best < 0 || key(m) > key(best)) best = m;
   }
@@ -112,8 +115,9 @@ std::vector<ServerGroup::Command> ServerGroup::Choose() {
   // At the start, the member with the latest term may be slower than the others. The group must
   // know its term, because no two primaries may have the same term.
   if (choices_ == 0 && votes < all) return {};
-  // A server without standbys had this state, so no other member can have a later one.
-  const bool alone = votes == all && with_state == 1 && Of(best).report->history == 0;
+  // A server without standbys, which has the term 0, had this state. So no other member can have a
+  // later one.
+  const bool alone = votes == all && with_state == 1 && Of(best).report->term == 0;
   if (with_state >= needed || alone) {
     term = (term / kTermStride + 1) * kTermStride;
     return Appoint(best, {MemberCommand::Kind::kPromote, term, ""});
@@ -122,11 +126,13 @@ std::vector<ServerGroup::Command> ServerGroup::Choose() {
   if (with_state == 0 && !had_state_) {
     return Appoint(first, {MemberCommand::Kind::kBegin, 0, ""});
   }
-  return Refuse(absl::StrFormat(
-      "%d of %d members of pserver %d have its state, but %d are needed to know all acknowledged "
-      "pushes [TD4030]; hint: put the directories of the other members back, or start the job from "
+  refused_ = absl::StrFormat(
+      "%d of %d members of pserver %d have its complete state, but %d are needed to know all "
+      "acknowledged pushes [TD4030]; hint: put the directories of the other members back, or start "
+      "the job from "
       "a checkpoint",
-      with_state, all, index_, needed));
+      with_state, all, index_, needed);
+  return Refuse();
 }
 
 std::vector<ServerGroup::Command> ServerGroup::Appoint(int member, const MemberCommand& command) {
@@ -137,13 +143,20 @@ std::vector<ServerGroup::Command> ServerGroup::Appoint(int member, const MemberC
   return {{member, command}};
 }
 
-std::vector<ServerGroup::Command> ServerGroup::Refuse(const std::string& why) {
-  refused_ = true;
+std::vector<ServerGroup::Command> ServerGroup::Refuse() {
+  TD_REQUIRE(!refused_.empty());
   std::vector<Command> commands;
   for (int m = 0; m < static_cast<int>(members_.size()); ++m) {
-    if (Of(m).running) commands.push_back({m, {MemberCommand::Kind::kRefuse, 0, why}});
+    if (!Of(m).running || std::exchange(Of(m).refused, true)) continue;
+    commands.push_back({m, {MemberCommand::Kind::kRefuse, 0, refused_}});
   }
   return commands;
+}
+
+bool ServerGroup::IsWhole() const {
+  return std::ranges::all_of(members_, [](const Member& m) {
+    return m.running && m.report && m.report->has_state && m.report->complete;
+  });
 }
 
 }  // namespace tandem::deploy

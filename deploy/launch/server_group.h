@@ -15,9 +15,10 @@ namespace tandem::deploy {
 // previous primary has ended, so two members never serve at the same time.
 //
 // A push is acknowledged when 1 + members / 2 members have logged it, so a set of
-// members - members / 2 members has each acknowledged push. The latest state in such a set is
-// therefore complete. States are ordered by term, then by log entry, as in Raft's elections
-// (Ongaro and Ousterhout, USENIX ATC 2014, section 5.4.1). Not thread-safe.
+// members - members / 2 members has each acknowledged push, if none of them lacks what it had
+// before (MemberReport::complete). The latest state in such a set is therefore complete. States are
+// ordered by term, then by log entry, as in Raft's elections (Ongaro and Ousterhout, USENIX ATC
+// 2014, section 5.4.1). Not thread-safe.
 class ServerGroup {
  public:
   struct Command {
@@ -46,6 +47,9 @@ class ServerGroup {
   std::vector<Command> Ping();
   // Returns whether the running member hangs: it has replied before, but not to the last requests.
   bool Hangs(int member) const;
+  // Returns whether all members run, and their newest reports say that they have the complete
+  // state.
+  bool IsWhole() const;
   // Returns the chosen member; -1: there is none.
   int primary() const { return primary_; }
   uint64_t term() const { return term_; }  // highest known term
@@ -55,8 +59,9 @@ class ServerGroup {
  private:
   struct Member {
     bool running = false, answered = false;
-    uint64_t asked = 0;  // number of the last request
-    int unanswered = 0;  // number of requests since the last report
+    uint64_t asked = 0;    // number of the last request
+    int unanswered = 0;    // number of requests since the last report
+    bool refused = false;  // was told refused_
     std::optional<MemberReport> report;
   };
 
@@ -66,7 +71,8 @@ class ServerGroup {
   const MemberReport* Vote(const Member& member) const;
   std::vector<Command> Choose();
   std::vector<Command> Appoint(int member, const MemberCommand& command);
-  std::vector<Command> Refuse(const std::string& why);
+  // Tells each running member why no member can be chosen, once.
+  std::vector<Command> Refuse();
 
   const int index_;
   std::vector<Member> members_;
@@ -74,7 +80,7 @@ class ServerGroup {
   bool serving_ = false;    // the chosen member serves
   int choices_ = 0;         // number of chosen members since the launcher started
   bool had_state_ = false;  // a member had a state since the launcher started
-  bool refused_ = false;
+  std::string refused_;     // why no member can be chosen; "": one can
   uint64_t term_ = 0;
   uint64_t requests_ = 0;       // number of requests so far
   uint64_t election_from_ = 1;  // number of the first request of this election

@@ -53,6 +53,11 @@ void ServerGroups::OnEnded(const JobProcess& process) {
   Send(rank, group.Next());
 }
 
+bool ServerGroups::IsWhole(int rank) const {
+  TD_REQUIRE(groups_.contains(rank));
+  return groups_.at(rank).IsWhole();
+}
+
 std::vector<pollfd> ServerGroups::Sockets() const {
   std::vector<pollfd> sockets;
   if (groups_.empty()) return sockets;
@@ -78,10 +83,11 @@ void ServerGroups::Step(Time now) {
       if (p->plan->rank != rank || !p->member_socket.valid() || !p->running()) continue;
       if (!group.Hangs(p->plan->member) || p->stuck) continue;
       const std::string name = p->plan->Name();
-      const std::string text =
-          absl::StrFormat("no reply to %d requests of tandemrun", ServerGroup::kUnansweredMax);
+      const std::string text = absl::StrFormat("no reply to more than %d requests of tandemrun",
+                                               ServerGroup::kUnansweredMax);
       journal_.Say(absl::StrFormat("%s does not reply (%s): killing it", name, text));
       journal_.Note("silent", name, p->process->pid(), text);
+      p->unresponsive = kPingEvery * ServerGroup::kUnansweredMax;
       p->Signal(SIGKILL);
     }
   }

@@ -28,6 +28,9 @@ class ServerGroups {
   StatusOr<Fd> Open(JobProcess& process, SpawnRequest& request);
   void OnStarted(const JobProcess& process);
   void OnEnded(const JobProcess& process);
+  // Returns whether all members of this pserver run and have its complete state. REQUIRES: the
+  // pserver has standbys.
+  bool IsWhole(int rank) const;
   // Returns the sockets to wait for.
   std::vector<pollfd> Sockets() const;
   // Handles the reports of the members, and sends commands. Asks each member for a report once per

@@ -64,7 +64,7 @@ StatusOr<int> Supervisor::Run() {
   if (status.ok()) {
     Loop();
     processes_.FlushOutput(kFlushMax);
-    code = Conclude();
+    if (not_started_.ok() || failure_.known()) code = Conclude();
   }
   processes_.Clear();
   if (!failure_.known() && !not_started_.ok()) {
@@ -166,7 +166,9 @@ void Supervisor::WaitForEvents() {
     timeout_ms = static_cast<int>(
         std::clamp<int64_t>(Millis(stop_.kill_at() - SteadyNow()) + 1, 0, kPollMsMax));
   }
-  std::vector<pollfd> fds = groups_.Sockets();
+  // A job that stops does not read these sockets.
+  std::vector<pollfd> fds;
+  if (!stop_.stopping()) fds = groups_.Sockets();
   fds.push_back({signals_.get(), POLLIN, 0});
   fds.push_back({reports_.fd(), POLLIN, 0});
   processes_.Poll(std::move(fds), timeout_ms);
@@ -215,6 +217,8 @@ void Supervisor::OnWait(const ProcessWait& wait) {
         Seconds(process->here ? wait.limit : wait.start_limit)));
     return;
   }
+  // Its pushes wait for a standby. tandemrun itself finds members that do not reply.
+  if (process->plan->member >= 0 && !groups_.IsWhole(process->plan->rank)) return;
   const std::string text = absl::StrFormat("%s has waited for it for %.1f s",
                                            processes_.NameOf(wait.who), Seconds(wait.waited));
   journal_.Say(absl::StrFormat("%s does not reply (%s): killing it", name, text));
@@ -268,8 +272,8 @@ void Supervisor::Promote(int rank) {
 void Supervisor::OnEnded(std::vector<JobProcess*> ended) {
   for (const JobProcess* process : ended) {
     journal_.Note("ended", process->plan->Name(), process->process->pid(), process->exit().Text());
-    // A job that stops needs no new primary.
-    if (!stop_.stopping()) groups_.OnEnded(*process);
+    // A job that stops and a drained server need no new primary.
+    if (!stop_.stopping() && !IsDrained(*process)) groups_.OnEnded(*process);
   }
   if (!stop_.stopping()) {
     LoseRanks(ended);
@@ -279,8 +283,10 @@ void Supervisor::OnEnded(std::vector<JobProcess*> ended) {
     BlameOneOf(ended);
   }
   // A pserver that exits with a code other than 0 after its stop was requested has lost data.
+  // The data of a standby is also on its primary.
   if (stop_.phase() == StopSequence::Phase::kStoppingPservers && stop_.signal() == 0) {
-    BlameOneOf(ended);
+    std::erase_if(ended, [](const JobProcess* process) { return process->standby; });
+    if (not_started_.ok()) BlameOneOf(ended);
   }
 }
 
@@ -289,12 +295,16 @@ bool Supervisor::WasStopped(const JobProcess& process) const {
          processes_.AnyRunning(Role::kTrainer);
 }
 
+bool Supervisor::IsDrained(const JobProcess& process) const {
+  return process.is(Role::kPserver) &&
+         ReadPserverChanges(plan_.log_dir).drained.contains(process.plan->rank);
+}
+
 void Supervisor::ReleaseDrained(std::vector<JobProcess*>& ended) {
   if (!processes_.AnyRunning(Role::kTrainer)) return;
   std::erase_if(ended, [this](JobProcess* process) {
     // The exit status does not matter, because a drained pserver may also be killed.
-    if (!process->is(Role::kPserver)) return false;
-    if (!ReadPserverChanges(plan_.log_dir).drained.contains(process->plan->rank)) return false;
+    if (!IsDrained(*process)) return false;
     journal_.Note("left", process->plan->Name(), process->process->pid(), "drained");
     sockets_.Release(process->plan->rank);
     return true;
@@ -344,7 +354,8 @@ void Supervisor::Replace(const JobProcess& old, bool member) {
   // Without this process, the other processes would wait for it.
   const Status why = Annotate(status, "restarting " + plan.Name());
   journal_.Say(ToString(why));
-  if (not_started_.ok()) not_started_ = why;
+  // An elastic job continues without a rank that is no member yet.
+  if (not_started_.ok() && (member || !plan_.elastic())) not_started_ = why;
 }
 
 void Supervisor::BlameOneOf(const std::vector<JobProcess*>& ended) {

@@ -66,6 +66,7 @@ class Supervisor {
   // Returns whether another program stopped the pserver, which ended while trainers are running.
   // tandemrun itself stops pservers after the trainers.
   bool WasStopped(const JobProcess& process) const;
+  bool IsDrained(const JobProcess& process) const;  // true: a drained pserver
   // Removes drained pservers from `ended`, because the job does not need these pservers.
   void ReleaseDrained(std::vector<JobProcess*>& ended);
   // Restarts the processes that were killed, were stopped by another program or ended by a storage

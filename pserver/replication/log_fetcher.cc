@@ -34,7 +34,9 @@ StatusOr<LogFetcher::Next> LogFetcher::FetchOnce() {
   request.set_start(position.term.start);
   request.set_has_state(position.has_state);
   request.set_after(position.last);
-  request.set_wait_ms(static_cast<uint32_t>(Millis(options_.wait)));
+  // The reply to an incomplete standby may make it complete, so it must not wait.
+  const Duration wait = position.complete ? options_.wait : Duration();
+  request.set_wait_ms(static_cast<uint32_t>(Millis(wait)));
   FetchLogReply reply;
   TD_RETURN_IF_ERROR(calls_.FetchLog(request, options_.wait + kCallTimeout, &reply));
   if (reply.needs_checkpoint() || !position.has_state) return FetchCheckpoint();
@@ -46,6 +48,9 @@ StatusOr<LogFetcher::Next> LogFetcher::FetchOnce() {
     entries.push_back(std::move(entry));
   }
   if (!entries.empty()) TD_RETURN_IF_ERROR(state_.Append(std::move(entries)));
+  if (!position.complete && state_.position().last >= reply.last()) {
+    TD_RETURN_IF_ERROR(state_.SetComplete());
+  }
   return Next::kNow;
 }
 

@@ -26,6 +26,11 @@ class StandbyState {
     LogTerm term;
     bool has_state = false;
     uint64_t last = 0;  // number of the last stored entry
+    // The state has all entries that this standby has ever acknowledged. false: it has a fetched
+    // checkpoint, and has not reached the primary's last entry since then.
+    bool complete = true;
+    // A stored state was damaged and was dropped. The state that the standby had is thus lost here.
+    bool dropped = false;
   };
 
   virtual ~StandbyState() = default;
@@ -37,7 +42,9 @@ class StandbyState {
   virtual Status SetTerm(const LogTerm& term) = 0;
   // Returns the path of a new file for the values of a checkpoint.
   virtual StatusOr<std::string> NewValuesFile() = 0;
-  // Replaces the state by a checkpoint (CheckpointFiles::InstallCheckpoint).
+  // Records that the state is complete.
+  virtual Status SetComplete() = 0;
+  // Replaces the state by a checkpoint (CheckpointFiles::InstallCheckpoint), which is incomplete.
   virtual Status Install(const std::string& record, const std::string& path,
                          const LogTerm& term) = 0;
 };

@@ -109,9 +109,10 @@ LogFollower::Progress LogFollower::Record(const Status& status) {
   MutexLock lock(mu_);
   if (stop_) return progress_;
   progress_.position = position;
-  if (status.ok() && position.has_state && position.last >= progress_.primary_last) {
-    progress_.current = progress_.heard;
-  }
+  if (!position.has_state || !position.complete) progress_.current = Time();
+  const bool reached =
+      position.has_state && position.complete && position.last >= progress_.primary_last;
+  if (status.ok() && reached) progress_.current = progress_.heard;
   if (!status.ok() && progress_.status.ok()) {
     LOG(WARNING) << "following the primary " << ToString(options_.primary) << ": "
                  << ToString(status);

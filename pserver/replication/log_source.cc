@@ -52,10 +52,12 @@ void LogSource::BeginTerm(const LogTerm& term, uint64_t last,
   term_ = term;
   predecessor_ = predecessor;
   last_ = std::max(last_, last);
+  replicated_ = 0;
   window_.clear();
   window_bytes_ = 0;
   for (auto& [number, follower] : followers_) follower.stored.reset();
   for (auto& [incarnation, replica] : replicas_) replica.stored.reset();
+  RaiseReplicated();
   changed_.NotifyAll();
 }
 
@@ -74,10 +76,12 @@ void LogSource::Resume() {
 void LogSource::OnWritten(std::span<const LogEntry> entries) {
   {
     MutexLock lock(mu_);
+    ForgetLostReplicas();
     if (followers_.empty() && replicas_.empty()) {  // a later follower reads the store
       window_.clear();
       window_bytes_ = 0;
       for (const LogEntry& entry : entries) last_ = std::max(last_, entry.number);
+      RaiseReplicated();
       return;
     }
   }
@@ -99,6 +103,7 @@ void LogSource::OnWritten(std::span<const LogEntry> entries) {
     window_bytes_ -= window_.front().bytes->size();
     window_.pop_front();
   }
+  RaiseReplicated();
   changed_.NotifyAll();
 }
 
@@ -132,7 +137,7 @@ StatusOr<LogSource::Follower*> LogSource::FollowerOf(int member, uint64_t incarn
 StatusOr<LogSource::Follower*> LogSource::ReplicaOf(uint64_t incarnation) {
   const Time now = clock_.Now();
   if (!replicas_.contains(incarnation)) {
-    std::erase_if(replicas_, [&](const auto& r) { return now - r.second.heard > kReplicaSilence; });
+    ForgetLostReplicas();
     if (replicas_.size() >= kReplicasMax) {
       return ResourceExhausted(
           "%d replicas follow this server, which is its maximum [TD4028]; hint: follow another "
@@ -192,7 +197,31 @@ uint64_t LogSource::Replicated() const {
 }
 
 uint64_t LogSource::LastFor(const LogFetch& request) const {
-  return request.member == kReplica ? Replicated() : last_;
+  return request.member == kReplica ? replicated_ : last_;
+}
+
+void LogSource::RaiseReplicated() {
+  const uint64_t now = Replicated();
+  if (now <= replicated_) return;
+  replicated_ = now;
+  if (!replicas_.empty()) changed_.NotifyAll();
+}
+
+void LogSource::ForgetLostReplicas() {
+  const Time now = clock_.Now();
+  std::erase_if(replicas_, [&](const auto& r) {
+    return !r.second.opening && now - r.second.heard > kReplicaSilence;
+  });
+}
+
+Status LogSource::AwaitReplicated() {
+  const uint64_t newest = last_;
+  const Time deadline = SteadyNow() + kReplicaSilence;
+  while (CheckOpen().ok() && replicated_ < newest) {
+    if (changed_.WaitUntil(mu_, deadline)) continue;
+    return Unavailable("standbys have not stored all entries of the checkpoint yet");
+  }
+  return CheckOpen();
 }
 
 StatusOr<FetchedLog> LogSource::Fetch(const LogFetch& request, Time deadline) {
@@ -202,9 +231,10 @@ StatusOr<FetchedLog> LogSource::Fetch(const LogFetch& request, Time deadline) {
     TD_ASSIGN_OR_RETURN(Follower* const follower, FollowerOf(request.member, request.incarnation));
     TD_RETURN_IF_ERROR(CheckState(request));
     follower->stored.reset();
+    follower->has_state = request.has_state;
     if (Continues(request)) follower->stored = request.after;
     replicated = Replicated();
-    if (!replicas_.empty()) changed_.NotifyAll();
+    RaiseReplicated();
   }
   if (options_.on_replicated) options_.on_replicated(replicated);
   FetchedLog fetched;
@@ -217,7 +247,12 @@ StatusOr<FetchedLog> LogSource::Fetch(const LogFetch& request, Time deadline) {
     fetched.term = term_;
     fetched.last = LastFor(request);
     fetched.needs_checkpoint = !Continues(request);
-    if (fetched.needs_checkpoint || request.after >= fetched.last) return fetched;
+    if (fetched.needs_checkpoint || request.after >= fetched.last) {
+      // A replica must not take itself for current while this server does not know which entries
+      // it may have.
+      if (fetched.last == 0) fetched.last = last_;
+      return fetched;
+    }
     if (AddFromWindow(request.after, &fetched)) return fetched;
   }
   TD_ASSIGN_OR_RETURN(const bool found, AddFromStore(request.after, &fetched));
@@ -261,6 +296,7 @@ StatusOr<bool> LogSource::AddFromStore(uint64_t after, FetchedLog* fetched) cons
 }
 
 Status LogSource::OpenFor(int member, uint64_t incarnation, CheckpointPart* part) {
+  bool renew = false;
   {
     MutexLock lock(mu_);
     TD_ASSIGN_OR_RETURN(Follower* const follower, FollowerOf(member, incarnation));
@@ -268,8 +304,9 @@ Status LogSource::OpenFor(int member, uint64_t incarnation, CheckpointPart* part
     if (follower->opening) return Unavailable("the checkpoint is being opened");
     follower->opening = true;
     part->term = term_;
+    renew = follower->has_state && member != kReplica;
   }
-  if (options_.outdated && options_.outdated()) {
+  if (renew || (options_.outdated && options_.outdated())) {
     const Status saved = options_.save();
     LOG_IF(WARNING, !saved.ok()) << "a standby gets the old checkpoint: " << saved.message();
   }
@@ -281,6 +318,7 @@ Status LogSource::OpenFor(int member, uint64_t incarnation, CheckpointPart* part
   MutexLock lock(mu_);
   (member == kReplica ? replicas_[incarnation] : followers_[member]).opening = false;
   TD_RETURN_IF_ERROR(opened.status());
+  if (member == kReplica) TD_RETURN_IF_ERROR(AwaitReplicated());
   TD_ASSIGN_OR_RETURN(Follower* const follower, FollowerOf(member, incarnation));
   part->record = opened->record;
   follower->checkpoint = std::make_shared<const OpenedCheckpoint>(*std::move(opened));

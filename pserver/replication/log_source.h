@@ -73,10 +73,11 @@ class LogSource {
     // (this server and its standbys) has stored. The number may be lower than before. Called
     // without a lock.
     std::function<void(uint64_t)> on_replicated;
-    // Writes a full checkpoint. Called if the newest checkpoint is a delta or `outdated`.
+    // Writes a full checkpoint. Called if the newest checkpoint is a delta or `outdated`, or if a
+    // standby would replace a state by it, which may have acknowledged entries after it.
     std::function<Status()> save;
-    // Returns whether so many entries follow the newest checkpoint that a new checkpoint is faster
-    // for a standby than these entries. null: never.
+    // Returns whether a new checkpoint is faster for a standby than the newest one with the entries
+    // after it. null: never.
     std::function<bool()> outdated;
     // Maximum memory of entries that are kept for standbys. Older entries are read from the store.
     uint64_t window_bytes_max = uint64_t{64} << 20;
@@ -136,7 +137,8 @@ class LogSource {
     // The checkpoint that the standby fetches; null: none.
     std::shared_ptr<const OpenedCheckpoint> checkpoint;
     LogTerm checkpoint_term;
-    bool opening = false;  // a call opens the checkpoint
+    bool opening = false;    // a call opens the checkpoint
+    bool has_state = false;  // the standby would replace a state by the checkpoint
   };
 
   Status CheckOpen() const TD_REQUIRES(mu_);
@@ -148,11 +150,17 @@ class LogSource {
   Status OpenFor(int member, uint64_t incarnation, CheckpointPart* part);
   // Returns whether a state with this term and this last entry is a beginning of this log.
   bool Continues(const LogFetch& request) const TD_REQUIRES(mu_);
-  // Number of the last entry that a majority has stored.
+  // Number of the last entry that a majority has stored; 0: too few standbys have stored entries.
   uint64_t Replicated() const TD_REQUIRES(mu_);
   // Number of the last entry that the caller may receive. A replica receives only entries that no
   // promotion can take back.
   uint64_t LastFor(const LogFetch& request) const TD_REQUIRES(mu_);
+  // Raises replicated_ to Replicated().
+  void RaiseReplicated() TD_REQUIRES(mu_);
+  void ForgetLostReplicas() TD_REQUIRES(mu_);
+  // Waits until a majority has all entries that a checkpoint may have. Called after the checkpoint
+  // was opened.
+  Status AwaitReplicated() TD_REQUIRES(mu_);
   // Fills the lag of a standby that has stored all entries up to `stored`.
   void FillLag(uint64_t stored, StandbyInfo* info) const TD_REQUIRES(mu_);
   // Adds the entries from `after` + 1 to fetched->last from memory. Returns false if the memory
@@ -170,6 +178,8 @@ class LogSource {
   LogTerm term_ TD_GUARDED_BY(mu_);
   std::optional<Predecessor> predecessor_ TD_GUARDED_BY(mu_);
   uint64_t last_ TD_GUARDED_BY(mu_) = 0;  // number of the last written entry
+  // Highest result of Replicated in this term; 0: not known yet.
+  uint64_t replicated_ TD_GUARDED_BY(mu_) = 0;
   // The newest entries, which end at last_; empty while nothing follows.
   std::deque<Kept> window_ TD_GUARDED_BY(mu_);
   uint64_t window_bytes_ TD_GUARDED_BY(mu_) = 0;

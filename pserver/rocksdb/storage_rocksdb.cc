@@ -68,6 +68,7 @@ constexpr const char* kLogBegin = "log/";
 constexpr const char* kLogEnd = "log0";
 std::string GlobalSnapshotKey(uint64_t number) { return absl::StrFormat("cut/%016x", number); }
 constexpr const char* kTermKey = "term";
+constexpr const char* kIncompleteKey = "incomplete";  // exists while the state is incomplete
 // Prefix of the keys whose values are ShardMeta messages of global snapshots.
 constexpr std::string_view kGlobalSnapshotBegin = "cut/";
 
@@ -327,6 +328,7 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     (void)batch.DeleteRange(kLogBegin, kLogEnd);
     (void)batch.Put(kMetaKey, meta.SerializeAsString());
     (void)batch.Put(kTermKey, TextOf(term));
+    (void)batch.Put(kIncompleteKey, "");
     TD_RETURN_IF_ERROR(WriteSynced(&batch, "cannot install a checkpoint in " + dir_));
     last_entry_ = 0;
     pending_file_.clear();
@@ -356,6 +358,20 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     rocksdb::WriteBatch batch;
     (void)batch.Put(kTermKey, TextOf(term));
     return WriteSynced(&batch, "cannot write the term of " + dir_);
+  }
+
+  StatusOr<bool> Complete() override {
+    std::string text;
+    const rocksdb::Status got = db_->Get({}, kIncompleteKey, &text);
+    if (got.IsNotFound()) return true;
+    TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read " + dir_));
+    return false;
+  }
+
+  Status SetComplete() override {
+    rocksdb::WriteBatch batch;
+    (void)batch.Delete(kIncompleteKey);
+    return WriteSynced(&batch, "cannot write to " + dir_);
   }
 
  private:

@@ -10,10 +10,9 @@
 
 namespace tandem::pserver {
 
-Status ExchangeMap(const ExchangeMapRequest& request, Shard& shard, ExchangeMapReply* reply) {
-  TD_ASSIGN_OR_RETURN(const MapAnswer answer,
-                      shard.migrations().Exchange(CallerOf(request), request.observer(),
-                                                  FromProto(request.known()), request.min_step()));
+namespace {
+
+void FillMap(const MapAnswer& answer, ExchangeMapReply* reply) {
   ToProto(answer.map, reply->mutable_map());
   reply->set_generation(answer.generation);
   reply->set_index(static_cast<uint32_t>(answer.index));
@@ -25,6 +24,26 @@ Status ExchangeMap(const ExchangeMapRequest& request, Shard& shard, ExchangeMapR
   reply->set_frozen_for(answer.frozen_for + 1);
   reply->set_version(answer.version);
   reply->set_sync(answer.sync);
+}
+
+}  // namespace
+
+Status ExchangeMap(const ExchangeMapRequest& request, Shard& shard, ExchangeMapReply* reply) {
+  TD_ASSIGN_OR_RETURN(const MapAnswer answer,
+                      shard.migrations().Exchange(CallerOf(request), request.observer(),
+                                                  FromProto(request.known()), request.min_step()));
+  FillMap(answer, reply);
+  return OkStatus();
+}
+
+Status ShowMap(const ExchangeMapRequest& request, Shard& shard, ExchangeMapReply* reply) {
+  if (!request.observer() || request.known().move_size() != 0) {
+    return FailedPrecondition(
+        "this server is a replica, which learns of moves only from its primary [TD4033]; hint: "
+        "call its primary");
+  }
+  TD_ASSIGN_OR_RETURN(const MapAnswer answer, shard.migrations().Look(request.job()));
+  FillMap(answer, reply);
   return OkStatus();
 }
 

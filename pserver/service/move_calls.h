@@ -19,6 +19,8 @@ namespace tandem::pserver {
 class Shard;
 
 Status ExchangeMap(const ExchangeMapRequest& request, Shard& shard, ExchangeMapReply* reply);
+// The same on a replica, for observers, without any change of the shard.
+Status ShowMap(const ExchangeMapRequest& request, Shard& shard, ExchangeMapReply* reply);
 Status FreezeBuckets(const FreezeBucketsRequest& request, Shard& shard, FreezeBucketsReply* reply);
 Status OfferBuckets(const OfferBucketsRequest& request, Shard& shard);
 Status ReleaseBuckets(const ReleaseBucketsRequest& request, Shard& shard,

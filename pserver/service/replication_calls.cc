@@ -25,7 +25,8 @@ int NumberOf(uint32_t member, bool replica) {
 
 }  // namespace
 
-Status FetchLogEntries(const FetchLogRequest& request, LogSource* source, FetchLogReply* reply) {
+Status FetchLogEntries(const FetchLogRequest& request, Time arrived, LogSource* source,
+                       FetchLogReply* reply) {
   TD_RETURN_IF_ERROR(CheckSource(source));
   const auto wait = std::chrono::milliseconds(std::min(request.wait_ms(), kWaitMax));
   const LogFetch fetch{.member = NumberOf(request.member(), request.replica()),
@@ -33,7 +34,7 @@ Status FetchLogEntries(const FetchLogRequest& request, LogSource* source, FetchL
                        .term = {request.history(), request.term(), request.start()},
                        .has_state = request.has_state(),
                        .after = request.after()};
-  TD_ASSIGN_OR_RETURN(const FetchedLog fetched, source->Fetch(fetch, SteadyNow() + wait));
+  TD_ASSIGN_OR_RETURN(const FetchedLog fetched, source->Fetch(fetch, arrived + wait));
   reply->set_history(fetched.term.history);
   reply->set_term(fetched.term.number);
   reply->set_start(fetched.term.start);

@@ -18,7 +18,9 @@ namespace tandem::pserver {
 class LogSource;
 
 // `source` null: this server has no standbys (FAILED_PRECONDITION).
-Status FetchLogEntries(const FetchLogRequest& request, LogSource* source, FetchLogReply* reply);
+// `arrived`: time at which the request arrived.
+Status FetchLogEntries(const FetchLogRequest& request, Time arrived, LogSource* source,
+                       FetchLogReply* reply);
 Status FetchCheckpointPart(const FetchCheckpointRequest& request, LogSource* source,
                            FetchCheckpointReply* reply);
 // Fills the fields of `reply` about the standbys of `source`. `member`: number of this server.

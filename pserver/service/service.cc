@@ -174,12 +174,11 @@ class PserverService final : public PserverHandlers {
   }
   ServerUnaryReactor* ExchangeMap(CallbackServerContext* context, const ExchangeMapRequest* request,
                                   ExchangeMapReply* reply) override {
-    return Move(context, PserverCall::kExchangeMap, [this, request, reply]() -> Status {
-      if (options_.replica && (!request->observer() || request->known().move_size() != 0)) {
-        return FailedPrecondition(
-            "this server is a replica, which learns of moves only from its primary [TD4033]; hint: "
-            "call its primary");
-      }
+    if (options_.replica) {
+      return Work(context, PserverCall::kExchangeMap,
+                  [this, request, reply] { return ShowMap(*request, shard_, reply); });
+    }
+    return Move(context, PserverCall::kExchangeMap, [this, request, reply] {
       return tandem::pserver::ExchangeMap(*request, shard_, reply);
     });
   }
@@ -251,11 +250,12 @@ class PserverService final : public PserverHandlers {
   ServerUnaryReactor* FetchLog(CallbackServerContext* context, const FetchLogRequest* request,
                                FetchLogReply* reply) override {
     Runner* const runner = request->replica() ? &threads_.replicas : &threads_.standbys;
-    return Hand(context, PserverCall::kFetchLog, runner,
-                [this, request, reply](const Finish& finish) {
-                  const Status status = CheckJob(request->job());
-                  finish(status.ok() ? FetchLogEntries(*request, options_.source, reply) : status);
-                });
+    return Hand(
+        context, PserverCall::kFetchLog, runner,
+        [this, request, reply, arrived = SteadyNow()](const Finish& finish) {
+          const Status status = CheckJob(request->job());
+          finish(status.ok() ? FetchLogEntries(*request, arrived, options_.source, reply) : status);
+        });
   }
   ServerUnaryReactor* FetchCheckpoint(CallbackServerContext* context,
                                       const FetchCheckpointRequest* request,

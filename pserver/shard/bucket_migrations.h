@@ -54,6 +54,8 @@ class BucketMigrations {
   Status Refuse(const std::string& job, bool refuse);
   // Learns the moves in `known`. Returns the moves that this server knows, and its buckets.
   StatusOr<MapAnswer> Learn(const BucketMap& known);
+  // Returns the moves and buckets of this server.
+  MapAnswer Answer() const;
   // Repeats a logged change, during the replay of the log.
   Status Replay(const MoveRecord& record);
   // Ends the freeze if its lease has ended. The owner calls Thaw before any use of a bucket.
@@ -93,7 +95,6 @@ class BucketMigrations {
   void GiveAway(const MoveReleasedRecord& record);
   Status CheckNews(const BucketMap& known) const;
   void LearnMoves(const BucketMap& known);
-  MapAnswer Answer() const;
   void AddSlices(MapAnswer& answer) const;
   void TakeBack();
   void Note(MoveRecord record);

@@ -68,4 +68,13 @@ StatusOr<MapAnswer> Shard::Migrations::Exchange(const CallerId& caller, bool obs
   return shard_.migrations_.Learn(known);
 }
 
+StatusOr<MapAnswer> Shard::Migrations::Look(const std::string& job) {
+  MutexLock lock(shard_.mu_);
+  TD_RETURN_IF_ERROR(shard_.state_.broken);
+  if (shard_.state_.params != nullptr) {
+    TD_RETURN_IF_ERROR(CheckJob(job, shard_.state_.config.job));
+  }
+  return shard_.migrations_.Answer();
+}
+
 }  // namespace tandem::pserver

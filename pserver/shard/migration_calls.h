@@ -34,6 +34,8 @@ class Shard::Migrations {
   // `min_step`: number of steps that the caller has pushed, as in PullQuery.
   StatusOr<MapAnswer> Exchange(const CallerId& caller, bool observer, const BucketMap& known,
                                uint64_t min_step = 0);
+  // Returns the moves that the server knows, and its buckets. Changes nothing.
+  StatusOr<MapAnswer> Look(const std::string& job);
 
  private:
   // Configures the shard as `migration` says, but adds no buckets. On an error, nothing changes.

@@ -206,7 +206,7 @@ TEST_F(StandbyTest, NothingIsLostWithServersAndTheirDirectories) {
   constexpr int kServers = 2;
   StartLedger(Launch(kServers, 1));
   int fetches[kServers] = {1, 1}, directories = 0;
-  std::vector<double> pauses;  // of the trainers after the loss of a primary
+  std::vector<double> pauses;  // pauses of the trainers after the loss of a primary
   for (int round = 0; round < rounds && !HasFailure(); ++round) {
     const int server = static_cast<int>(random() % kServers);
     const bool lose = random() % 4 != 0;
@@ -312,7 +312,8 @@ TEST_F(StandbyTest, TheLossOfAllStatesEndsTheJob) {
   Kill(0, primary, /*lose=*/true);
   job_process_->Signal(SIGCONT);
   EXPECT_NE(job_process_->Wait(), 0);
-  EXPECT_THAT(job_process_->Output(), HasSubstr("0 of 2 members of pserver 0 have its state"));
+  EXPECT_THAT(job_process_->Output(),
+              HasSubstr("0 of 2 members of pserver 0 have its complete state"));
 }
 
 }  // namespace

@@ -1,14 +1,18 @@
 // Tests standby servers over loopback: a primary loses its directory, and its standby takes over.
 #include "tests/unit/pserver/pserver_fixture.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <set>
 #include <thread>
 
 #include "common/base/endpoint.h"
 #include "common/base/rng.h"
+#include "pserver/rocksdb/storage_rocksdb.h"
 #include "pserver/standby.h"
 #include "tests/support/push_ledger.h"
 
@@ -67,7 +71,7 @@ class ReplicationTest : public PserverTest {
     const Time until = SteadyNow() + kPatience;
     while (SteadyNow() < until) {
       const LogFollower::Progress now = standby.progress();
-      if (now.position.has_state && now.position.last >= now.primary_last) return;
+      if (now.current != Time() && now.position.last >= now.primary_last) return;
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
     FAIL() << "the standby does not catch up: " << standby.progress().status;
@@ -497,6 +501,48 @@ TEST_F(ReplicationTest, WrongRequestsAreRefused) {
   const std::unique_ptr<Standby> second = StandbyOf(primary(), "b", 0);
   ExpectRefused(*second, "cannot have a standby with the number 0 [TD4028]");
   EXPECT_THAT(message(second->Promote(5)), testing::HasSubstr("it has no state"));
+}
+
+// A standby has lost its directory and fetched the checkpoint of its primary, but not yet the
+// entries after it, some of which it had acknowledged before.
+TEST_F(ReplicationTest, AStandbyThatHasNotReachedItsPrimaryIsNotPromoted) {
+  Model model;
+  StartPrimary("a");
+  std::unique_ptr<Standby> standby = StandbyOf(primary(), "b");
+  Train(model, 0, 3);
+  AwaitCurrent(*standby);
+  standby.reset();
+  servers_.clear();
+  {
+    const auto from = *OpenRocksdbStorage(dir_ + "/a/shard-0", nullptr);
+    std::filesystem::create_directories(dir_ + "/c");
+    const auto to = *OpenRocksdbStorage(dir_ + "/c/shard-0", nullptr);
+    const auto opened = from->files()->OpenCheckpoint();
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    std::string values(opened->bytes, '\0');
+    ASSERT_EQ(pread(opened->values.get(), values.data(), values.size(), 0),
+              static_cast<ssize_t>(values.size()));
+    const std::string path = to->files()->NewValuesFile();
+    std::ofstream(path) << values;
+    ASSERT_TRUE(*to->files()->Complete());
+    const Status installed =
+        to->files()->InstallCheckpoint(opened->record, path, *from->files()->Term());
+    ASSERT_TRUE(installed.ok()) << installed;
+    EXPECT_FALSE(*to->files()->Complete());
+  }
+  listen_ = {.path = dir_ + "/socket"};
+  standby = StandbyOf(listen_, "c");  // its primary is away
+  EXPECT_TRUE(standby->progress().position.has_state);
+  EXPECT_THAT(std::string(standby->Promote(2).status().message()),
+              testing::HasSubstr("has not yet received the entries after it"));
+  standby.reset();
+  StartPrimary("a");
+  standby = StandbyOf(listen_, "c");
+  AwaitCurrent(*standby);
+  servers_.clear();
+  auto promoted = standby->Promote(2);
+  ASSERT_TRUE(promoted.ok()) << promoted.status();
+  EXPECT_EQ((*promoted)->Info().version, 3u);
 }
 
 TEST_F(ReplicationTest, AMemberBeginsOnlyWithoutState) {

@@ -196,7 +196,7 @@ TEST_F(LaunchOptionsTest, RefusedLines) {
        "--standbys contradicts --max_restarts"},
       {"--servers=127.0.0.1:7000,240.0.0.1:7000 --workers=1 --standbys=1 --pserver_data_dir=d "
        "@/job.pbtxt",
-       "with pservers on several hosts is not implemented"},
+       "with pservers that do not run on this host is not implemented"},
       {"--servers=1 --workers=1 --standbys=1 --pserver_data_dir=d @/train.py",
        "--standbys with a script is not implemented"},
       {"--mode=hybrid --nproc=2 @/job.pbtxt", "contradicts --mode=hybrid"},

@@ -42,8 +42,12 @@ class Members {
   }
   // Makes `member` have a state of history 7.
   void Give(int member, uint64_t term, uint64_t last, uint64_t start = 0) {
-    states[static_cast<size_t>(member)] = {
-        .has_state = true, .history = 7, .term = term, .start = start, .last = last};
+    states[static_cast<size_t>(member)] = {.has_state = true,
+                                           .complete = true,
+                                           .history = 7,
+                                           .term = term,
+                                           .start = start,
+                                           .last = last};
   }
   // Carries out the last order, which must be for `member`.
   void Obey(int member, Kind kind) {
@@ -164,9 +168,14 @@ TEST(ServerGroupTest, TwoOfThreeMembersKnowAllPushes) {
   for (size_t i = 1; i < 4; ++i) {
     EXPECT_EQ(m.orders[i].command.kind, Kind::kRefuse);
     EXPECT_THAT(m.orders[i].command.text,
-                testing::HasSubstr("1 of 3 members of pserver 0 have its state, but 2 are needed"));
+                testing::HasSubstr(
+                    "1 of 3 members of pserver 0 have its complete state, but 2 are needed"));
   }
   EXPECT_EQ(m.group.primary(), -1);
+  m.End(2);
+  m.Start(2);  // is told too
+  EXPECT_EQ(m.orders.size(), 5u);
+  EXPECT_FALSE(m.group.IsWhole());
 }
 
 TEST(ServerGroupTest, LostStatesAreNotReplacedByNewOnes) {
@@ -186,6 +195,37 @@ TEST(ServerGroupTest, LostStatesAreNotReplacedByNewOnes) {
   EXPECT_EQ(m.orders.back().command.kind, Kind::kRefuse);
 }
 
+// A member has lost its directory and fetched an old checkpoint. It lacks pushes that it had
+// acknowledged before, and the primary is killed at this moment.
+TEST(ServerGroupTest, AMemberThatStillFetchesTheStateIsNotPromoted) {
+  Members m(2);
+  m.Give(0, 1, 10);
+  m.Give(1, 1, 10);
+  m.Answer(0);
+  m.Answer(1);
+  m.Obey(0, Kind::kPromote);
+  m.End(1);
+  m.Start(1);
+  m.Give(1, 1000, 4);
+  m.states[1].complete = false;
+  m.End(0);
+  m.Answer(1);
+  EXPECT_EQ(m.orders.size(), 1u);
+  m.Start(0);
+  m.Give(0, 1000, 12);
+  m.Answer(0);
+  m.Obey(0, Kind::kPromote);
+}
+
+TEST(ServerGroupTest, AnIncompleteStateIsNotReplacedByANewOne) {
+  Members m(2);
+  m.Give(1, 1000, 4);
+  m.states[1].complete = false;
+  m.Answer(0);
+  m.Answer(1);
+  EXPECT_EQ(m.orders.back().command.kind, Kind::kRefuse);
+}
+
 TEST(ServerGroupTest, StatesOfDifferentJobsAreRefused) {
   Members m(2);
   m.Give(0, 1, 3);
@@ -200,7 +240,7 @@ TEST(ServerGroupTest, StatesOfDifferentJobsAreRefused) {
 
 TEST(ServerGroupTest, AServerWithoutStandbysGetsSome) {
   Members m(3);
-  m.states[0] = {.has_state = true, .last = 9};
+  m.states[0] = {.has_state = true, .complete = true, .last = 9};
   for (const int i : {2, 1, 0}) m.Answer(i);
   m.Obey(0, Kind::kPromote);
 }

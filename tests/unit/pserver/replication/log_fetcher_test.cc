@@ -56,7 +56,12 @@ class FakeState final : public StandbyState {
   Status Install(const std::string& record, const std::string& path, const LogTerm& term) override {
     TD_RETURN_IF_ERROR(install);
     steps.push_back("install " + record + " " + ContentOf(path));
-    here = {term, true, 3};
+    here = {term, true, 3, /*complete=*/false};
+    return OkStatus();
+  }
+  Status SetComplete() override {
+    steps.push_back("complete");
+    here.complete = true;
     return OkStatus();
   }
 
@@ -157,6 +162,22 @@ TEST_F(LogFetcherTest, FetchesTheCheckpointInParts) {
   primary_.log.set_needs_checkpoint(true);
   ASSERT_TRUE(Fetch().ok());
   EXPECT_EQ(state_.steps.size(), 2u);
+}
+
+TEST_F(LogFetcherTest, AFetchedStateIsCompleteWhenItHasReachedThePrimary) {
+  ASSERT_TRUE(Fetch().ok());
+  EXPECT_FALSE(state_.here.complete);
+  state_.steps.clear();
+  primary_.log.set_term(2);
+  primary_.log.set_last(6);
+  primary_.log.add_entry(Encoded(4));
+  primary_.log.add_entry(Encoded(5));
+  ASSERT_TRUE(Fetch().ok());
+  EXPECT_THAT(state_.steps, ElementsAre("append 4", "append 5"));
+  primary_.log.clear_entry();
+  primary_.log.add_entry(Encoded(6));
+  ASSERT_TRUE(Fetch().ok());
+  EXPECT_THAT(state_.steps, ElementsAre("append 4", "append 5", "append 6", "complete"));
 }
 
 TEST_F(LogFetcherTest, AnIncompleteCheckpointIsNotInstalled) {

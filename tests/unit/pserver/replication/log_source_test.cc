@@ -45,6 +45,8 @@ class FilesStorage final : public Storage, public CheckpointFiles {
   }
   StatusOr<LogTerm> Term() override { return Of(1); }
   Status SetTerm(const LogTerm&) override { return OkStatus(); }
+  StatusOr<bool> Complete() override { return true; }
+  Status SetComplete() override { return OkStatus(); }
   Status ReadLog(uint64_t after, const std::function<Status(LogEntry)>& take) override {
     if (!log.empty() && log.rbegin()->first > after && !log.contains(after + 1)) {
       return DataLoss("entry %d is missing", after + 1);
