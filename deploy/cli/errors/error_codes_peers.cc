@@ -251,7 +251,8 @@ std::vector<ErrorCode> ReplicationErrors() {
        "jobs",
        "put the directories of all members back; or remove all of them, and start the job from a "
        "checkpoint",
-       "1 of 3 members of pserver 0 have its state, but 2 are needed to know all acknowledged "
+       "1 of 3 members of pserver 0 have its complete state, but 2 are needed to know all "
+       "acknowledged "
        "pushes [TD4030]; hint: put the directories of the other members back, or start the job "
        "from a checkpoint"},
       {4031, "fewer standbys than before",
