@@ -65,7 +65,7 @@ std::string WallClockText() {
 }
 
 Status WriteJobRecord(const LaunchPlan& plan) {
-  TD_REQUIRE(plan.log_dir.size() > 0);
+  TD_REQUIRE(!plan.log_dir.empty());
   json processes = json::array();
   for (const ProcessPlan& p : plan.processes) {
     processes.push_back({{"role", RoleName(p.role)},
@@ -170,7 +170,7 @@ Status CheckDirFree(const std::string& log_dir) {
 }
 
 Status AddEvent(const std::string& log_dir, const JobEvent& event) {
-  TD_REQUIRE(event.event.size() > 0);
+  TD_REQUIRE(!event.event.empty());
   json line = {{"time", event.time.empty() ? WallClockText() : event.time}, {"event", event.event}};
   if (!event.process.empty()) line["process"] = event.process;
   if (event.pid != 0) line["pid"] = event.pid;

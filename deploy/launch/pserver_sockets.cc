@@ -95,7 +95,7 @@ std::string NewSocketDir(const Environment& env) {
   for (const unsigned char byte : random) name += absl::StrFormat("%02x", byte);
   const auto runtime = env.find("XDG_RUNTIME_DIR");
   if (runtime != env.end() && IsPrivate(runtime->second)) {
-    const std::string dir = runtime->second + name;
+    std::string dir = runtime->second + name;
     if (ParseEndpoint("unix:" + dir + std::string(kFileNameMax, 'x')).ok()) return dir;
   }
   return "/tmp" + name;

@@ -394,9 +394,9 @@ void Supervisor::LoseRanks(std::vector<JobProcess*>& ended) {
     }
     std::string then = "before it joined";
     if (process.member) {
-      then = absl::StrFormat(
-          enough ? "%d of %d ranks continue" : "only %d of %d ranks are left, but the job needs %d",
-          left, plan_.workers, plan_.ranks_least);
+      then = enough ? absl::StrFormat("%d of %d ranks continue", left, plan_.workers)
+                    : absl::StrFormat("only %d of %d ranks are left, but the job needs %d", left,
+                                      plan_.workers, plan_.ranks_least);
     }
     const std::string name = process.plan->Name();
     journal_.Note("lost", name, process.process->pid(), then);

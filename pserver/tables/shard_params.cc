@@ -93,7 +93,7 @@ Status ShardParams::InitRows(const RowValues& rows, uint64_t version) {
 }
 
 StatusOr<int> ShardParams::FindRange(const PullRange& range, const MoveState& moves) const {
-  const StatusOr<int> slice = slices_->index().FindRange(range);
+  StatusOr<int> slice = slices_->index().FindRange(range);
   if (slice.ok() ? slices_->served(*slice) : !moves.MovesSlices()) return slice;
   return OutOfRange("the slice of %s that starts at element %d is not on this server now",
                     range.variable, range.offset);

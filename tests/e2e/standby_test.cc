@@ -194,7 +194,8 @@ LedgerSum StandbyTest::Compare() {
 
 double Percentile(std::vector<double> values, double share) {
   std::ranges::sort(values);
-  return values[std::min(values.size() - 1, static_cast<size_t>(share * values.size()))];
+  return values[std::min(values.size() - 1,
+                         static_cast<size_t>(share * static_cast<double>(values.size())))];
 }
 
 // In each round, the primary or a standby of a server is killed at a random moment. It loses its

@@ -377,7 +377,7 @@ TEST_F(LaunchOptionsTest, HeterWorkersMayBeFewerAndElsewhere) {
   EXPECT_EQ(plan->trainers, 4);
   ASSERT_EQ(plan->processes.size(), 7u);
   for (const int rank : {0, 3, 4, 5}) {
-    const deploy::ProcessPlan& p = plan->processes[static_cast<size_t>(1 + rank)];
+    const deploy::ProcessPlan& p = plan->processes[static_cast<size_t>(rank) + 1];
     EXPECT_EQ(p.heter, rank >= 4);
     EXPECT_EQ(std::count(p.argv.begin(), p.argv.end(), "--place=cuda"), rank >= 4 ? 1 : 0);
     EXPECT_EQ(p.env.at("TANDEM_HETER_WORKERS"), "2");

@@ -417,7 +417,8 @@ TEST_F(LauncherTest, SignalIsForwarded) {
   server_script_ = Script("server", kGoodServer);
   trainer_script_ = Script("trainer", kWaitForEver);
   Launch({"--servers=1", "--workers=1"});
-  ASSERT_TRUE(WaitUntil([&] { return Read("trainer.0.pid") != "" && Read("server.0.pid") != ""; }));
+  ASSERT_TRUE(
+      WaitUntil([&] { return !Read("trainer.0.pid").empty() && !Read("server.0.pid").empty(); }));
   kill(launcher_->pid(), SIGTERM);
   EXPECT_EQ(WaitForLauncher(), 128 + SIGTERM) << Err();
   EXPECT_THAT(Err(), HasSubstr("SIGTERM: stopping the job"));
@@ -431,7 +432,7 @@ TEST_F(LauncherTest, SecondSignalKills) {
                            "trap '' INT TERM\nmkfifo $D/never\necho $$ > $D/trainer.0.pid\n"
                            "while true; do read -t 1 line <> $D/never; done");
   Launch({"--servers=1", "--workers=1", "--grace_s=3600"});
-  ASSERT_TRUE(WaitUntil([&] { return Read("trainer.0.pid") != ""; }));
+  ASSERT_TRUE(WaitUntil([&] { return !Read("trainer.0.pid").empty(); }));
   // Several signals within a short time, as timeout(1) sends them, count as one request.
   for (const int signal : {SIGSTOP, SIGINT, SIGTERM, SIGCONT}) kill(launcher_->pid(), signal);
   ASSERT_TRUE(WaitUntil([&] { return Err().find("stopping the job") != std::string::npos; }));
