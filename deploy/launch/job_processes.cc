@@ -21,7 +21,7 @@ void JobProcesses::Add(std::unique_ptr<JobProcess> process) {
 }
 
 void JobProcesses::Remove(const JobProcess& process) {
-  const size_t before = all_.size();
+  [[maybe_unused]] const size_t before = all_.size();
   std::erase_if(all_, [&](const auto& p) { return p.get() == &process; });
   TD_REQUIRE(all_.size() + 1 == before);
 }

@@ -217,7 +217,7 @@ TEST_F(CliTest, LintShowsTheMemoryBehindEachPass) {
     std::istringstream words(line);
     std::string behind;
     words >> behind;
-    if (behind == "enable_inplace") words.ignore(line.size(), ')');
+    if (behind == "enable_inplace") words.ignore(std::ssize(line), ')');
     for (int64_t n = 0; words >> n;) rows[behind].push_back(n);
   }
   for (const char* behind : {"model", "autodiff", "fuse_elewise_add_act_ops", "distribute",
@@ -363,7 +363,7 @@ TEST_F(CliTest, EveryCommandAnswersAsJson) {
     std::vector<std::string> all = args;
     all.insert(all.end(), {"-o", "json"});
     EXPECT_EQ(Tandem(all), 0) << args[0] << "\n" << Err();
-    const auto answer = nlohmann::json::parse(Out(), nullptr, /*allow_exceptions=*/false);
+    auto answer = nlohmann::json::parse(Out(), nullptr, /*allow_exceptions=*/false);
     EXPECT_FALSE(answer.is_discarded()) << Out();
     all.back() = "yaml";
     EXPECT_EQ(Tandem(all), kExitUsage) << args[0];
