@@ -104,19 +104,19 @@ class Monitoring(unittest.TestCase):
     def test_every_expression_gives_numbers(self):
         with tempfile.TemporaryDirectory(prefix="tandem-monitoring-") as folder:
             jobs.write_click(folder)
-            port = processes.free_ports(6)
+            port = processes.free_ports(8)
             tandemrun = os.path.join(script.BIN, "tandemrun")
             with processes.Background(
                     [tandemrun, "--servers=2", "--workers=2", f"--status_port={port}",
-                     "--pserver_data_dir=servers", "--max_restarts=1", "--log_dir=log",
+                     "--pserver_data_dir=servers", "--standbys=1", "--log_dir=log",
                      "job.pbtxt"], folder, "job.log") as job, processes.Background(
                          [tandemrun, "--mode=collective", "--nproc=2",
-                          f"--status_port={port + 4}", "--log_dir=ranks", "job.pbtxt", "--",
+                          f"--status_port={port + 6}", "--log_dir=ranks", "job.pbtxt", "--",
                           "--checkpoint.dir="], folder, "ranks.log") as ranks:
-                server = Server(folder, [f"127.0.0.1:{port + i}" for i in range(6)])
+                server = Server(folder, [f"127.0.0.1:{port + i}" for i in range(8)])
                 with server.process:
                     self.check_expressions(server, [job, ranks])
-                    self.check_metrics_are_described(range(port, port + 6))
+                    self.check_metrics_are_described(range(port, port + 8))
 
     def check_expressions(self, server, running):
         self.assertTrue(processes.wait_until(server.ready, SECONDS_MAX), server.process.output())
