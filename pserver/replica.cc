@@ -1,6 +1,5 @@
 #include "pserver/replica.h"
 
-#include <random>
 #include <utility>
 
 #include "common/base/check.h"

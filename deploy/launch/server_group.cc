@@ -129,8 +129,7 @@ std::vector<ServerGroup::Command> ServerGroup::Choose() {
   refused_ = absl::StrFormat(
       "%d of %d members of pserver %d have its complete state, but %d are needed to know all "
       "acknowledged pushes [TD4030]; hint: put the directories of the other members back, or start "
-      "the job from "
-      "a checkpoint",
+      "the job from a checkpoint",
       with_state, all, index_, needed);
   return Refuse();
 }

@@ -85,10 +85,11 @@ Status Reader::FindOwners(Time deadline) {
   };
   std::vector<Answer> answers(servers_);
   std::atomic<size_t> left = servers_;
-  const std::unique_ptr<PsEvent> done = channel_->MakeEvent();
+  // Each callback keeps the event, because this thread may go on while Set still runs.
+  const std::shared_ptr<PsEvent> done = channel_->MakeEvent();
   for (size_t s = 0; s < servers_; ++s) {
     channel_->Call(static_cast<int>(s), rpc::PserverCall::kExchangeMap, rpc::EncodedProto(request),
-                   deadline, [&, s](const Status& status, codec::Fragments bytes) {
+                   deadline, [&, s, done](const Status& status, codec::Fragments bytes) {
                      answers[s].status =
                          status.ok() ? rpc::ParseMessage(bytes, &answers[s].reply) : status;
                      if (--left == 0) done->Set();
@@ -111,14 +112,15 @@ Status Reader::FindOwners(Time deadline) {
 Status Reader::PullFrom(std::vector<std::shared_ptr<Call>>& calls, Time deadline) {
   TD_REQUIRE(!calls.empty());
   std::atomic<size_t> left = calls.size();
-  const std::unique_ptr<PsEvent> done = channel_->MakeEvent();
+  const std::shared_ptr<PsEvent> done = channel_->MakeEvent();  // as in FindOwners
   for (const std::shared_ptr<Call>& call : calls) {
     call->request.set_job(options_.job);
     call->request.set_observer(true);
     call->request.set_timeout_ms(
         static_cast<uint32_t>(std::max<int64_t>(1, Millis(deadline - channel_->Now()))));
     channel_->Call(call->server, rpc::PserverCall::kPull, rpc::EncodedProto(call->request),
-                   deadline + kGrace, [&, call](const Status& status, codec::Fragments bytes) {
+                   deadline + kGrace,
+                   [&, call, done](const Status& status, codec::Fragments bytes) {
                      call->status = status;
                      if (status.ok()) {
                        const StatusOr<codec::CodedPullReply> reply = codec::DecodePullReply(bytes);

@@ -76,7 +76,7 @@ void LogSource::Resume() {
 void LogSource::OnWritten(std::span<const LogEntry> entries) {
   {
     MutexLock lock(mu_);
-    ForgetLostReplicas();
+    if (!replicas_.empty()) ForgetLostReplicas();
     if (followers_.empty() && replicas_.empty()) {  // a later follower reads the store
       window_.clear();
       window_bytes_ = 0;
@@ -200,11 +200,12 @@ uint64_t LogSource::LastFor(const LogFetch& request) const {
   return request.member == kReplica ? replicated_ : last_;
 }
 
-void LogSource::RaiseReplicated() {
+uint64_t LogSource::RaiseReplicated() {
   const uint64_t now = Replicated();
-  if (now <= replicated_) return;
+  if (now <= replicated_) return now;
   replicated_ = now;
   if (!replicas_.empty()) changed_.NotifyAll();
+  return now;
 }
 
 void LogSource::ForgetLostReplicas() {
@@ -233,8 +234,7 @@ StatusOr<FetchedLog> LogSource::Fetch(const LogFetch& request, Time deadline) {
     follower->stored.reset();
     follower->has_state = request.has_state;
     if (Continues(request)) follower->stored = request.after;
-    replicated = Replicated();
-    RaiseReplicated();
+    replicated = RaiseReplicated();
   }
   if (options_.on_replicated) options_.on_replicated(replicated);
   FetchedLog fetched;

@@ -155,8 +155,8 @@ class LogSource {
   // Number of the last entry that the caller may receive. A replica receives only entries that no
   // promotion can take back.
   uint64_t LastFor(const LogFetch& request) const TD_REQUIRES(mu_);
-  // Raises replicated_ to Replicated().
-  void RaiseReplicated() TD_REQUIRES(mu_);
+  // Raises replicated_ to Replicated(), which it returns.
+  uint64_t RaiseReplicated() TD_REQUIRES(mu_);
   void ForgetLostReplicas() TD_REQUIRES(mu_);
   // Waits until a majority has all entries that a checkpoint may have. Called after the checkpoint
   // was opened.

@@ -6,6 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
+#include "tests/support/tandem_command.h"
 
 namespace tandem {
 namespace {
@@ -17,20 +18,8 @@ using testing::Not;
 
 constexpr int kConfigError = 78, kUsageError = 2, kUnavailable = 69, kNoReplyInTime = 200;
 
-class PromoteTest : public JobTest {
+class PromoteTest : public TandemCommandTest {
  protected:
-  struct Said {
-    int code = -1;
-    std::string text;
-    json Json() const { return json::parse(text, nullptr, /*allow_exceptions=*/false); }
-  };
-  Said Tandem(const std::vector<std::string>& args) const {
-    ChildProcess tandem("tandem", args, {}, Path("tandem.out"));
-    Said said;
-    said.code = tandem.Wait();
-    said.text = tandem.Output();
-    return said;
-  }
   std::string Logs() const { return Path("job.log"); }
   void Start(std::vector<std::string> launch) {
     launch.insert(launch.end(), {"--servers=2", "--workers=1"});

@@ -7,6 +7,7 @@
 
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
+#include "tests/support/tandem_command.h"
 
 namespace tandem {
 namespace {
@@ -15,20 +16,8 @@ using nlohmann::json;
 using testing::HasSubstr;
 using testing::Not;
 
-class WatchTest : public JobTest {
+class WatchTest : public TandemCommandTest {
  protected:
-  struct Said {
-    int code = -1;
-    std::string text;
-    json Json() const { return json::parse(text, nullptr, /*allow_exceptions=*/false); }
-  };
-  Said Tandem(const std::vector<std::string>& args) const {
-    ChildProcess tandem("tandem", args, {}, Path("tandem.out"));
-    Said said;
-    said.code = tandem.Wait();
-    said.text = tandem.Output();
-    return said;
-  }
   // Pauses and continues the process repeatedly until `done` returns true. Thus on any machine this
   // process is slower than the other processes.
   static bool HeldUpUntil(pid_t process, const std::function<bool()>& done) {

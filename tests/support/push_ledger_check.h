@@ -56,7 +56,7 @@ inline void CompareLedgers(ps::PsClient& client,
       sum->open += 1 - sure;
     }
   }
-  EXPECT_THAT(applied, testing::IsEmpty()) << "rows of pushes that nobody made";
+  EXPECT_THAT(applied, testing::IsEmpty()) << "rows of pushes that no trainer made";
   for (size_t s = 0; s < kLedgerSlots; ++s) {
     count(least[s], most[s], static_cast<int64_t>(slots[s]));
   }
