@@ -32,7 +32,7 @@ double ProbeAdding();
 
 // The time of collectives in shared memory, which have no schedules. The time is interpolated
 // between measurements, and is valid only for the measured number of ranks. The time is constant up
-// to posted_max: a rank writes so few bytes into shared memory together with the header.
+// to posted_max bytes, because a rank then writes its data together with the header of the call.
 struct SharedMemoryCost {
   size_t posted_max = 0;  // maximum size of posted data, in bytes
   double posted = 0;      // time in seconds of a call of at most posted_max bytes

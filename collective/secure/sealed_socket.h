@@ -18,7 +18,7 @@ class SealedSocket {
  public:
   struct Moved {
     enum class End : uint8_t { kOpen, kClosed, kBroken, kForged };
-    size_t bytes = 0;  // moved bytes; 0 with kOpen: nothing can be moved now
+    size_t bytes = 0;  // sent or received bytes; 0 with kOpen: none is possible now
     End end = End::kOpen;
     int error = 0;  // errno of a kBroken connection
   };
