@@ -11,29 +11,31 @@
 
 namespace tandem {
 
-// A command of tandemrun to a member. A member answers kReport, and sends a report with the number
-// 0 when it serves after kBegin or kPromote.
+// A command of tandemrun to a member. The member answers kReport with a MemberReport. After kBegin
+// or kPromote, the member sends a report with the number 0 as soon as it serves.
 struct MemberCommand {
   enum class Kind : uint8_t {
-    kReport,   // send a MemberReport with this number
-    kBegin,    // be the first primary of the server, without a state
-    kPromote,  // be the primary of the term `number`
-    kRefuse    // end with the error `text`
+    kReport,   // the member sends a MemberReport with the number `number`
+    kBegin,    // the member becomes the first primary of the server, which has no state yet
+    kPromote,  // the member becomes the primary; `number` is the number of its term
+    kRefuse    // the process of the member ends with the error `text`
   };
   Kind kind = Kind::kReport;
   uint64_t number = 0;
   std::string text;
 };
 
-// The state of a member.
+// A report of a member about its state.
 struct MemberReport {
-  uint64_t number = 0;   // number of the command to which this is the answer; 0: not asked for
-  bool primary = false;  // the member serves as the primary
+  uint64_t number = 0;   // number of the answered kReport command; 0: the report answers no command
+  bool primary = false;  // true: the member serves as the primary
   bool has_state = false;
-  // The state has all entries that this member has ever acknowledged. A member that has fetched a
-  // checkpoint is incomplete until it has reached its primary.
+  // True: the member's state has all log entries that the member has ever acknowledged. While a
+  // member replaces its state by a checkpoint of the primary, it is incomplete until it has fetched
+  // the log entries after the checkpoint.
   bool complete = false;
-  // The term of the state (LogTerm in pserver/storage/checkpoint_files.h).
+  // The fields of the LogTerm (pserver/storage/checkpoint_files.h) to which the member's state
+  // belongs.
   uint64_t history = 0, term = 0, start = 0;
   uint64_t last = 0;  // number of the last stored log entry
 
@@ -42,7 +44,7 @@ struct MemberReport {
 
 std::string Encode(const MemberCommand& command);
 std::string Encode(const MemberReport& report);
-// INVALID_ARGUMENT: `text` is not a message of this kind.
+// Parse a message that Encode made. INVALID_ARGUMENT: `text` is no such message.
 StatusOr<MemberCommand> DecodeMemberCommand(const std::string& text);
 StatusOr<MemberReport> DecodeMemberReport(const std::string& text);
 

@@ -5,11 +5,14 @@
 
 namespace tandem {
 
-// Gives this thread, and threads that it starts, the shortest possible time slice (0.1 ms) until
-// destruction. For a thread that does little work at a time while other threads wait for the
-// result. Such a thread runs as soon as it wakes, and does not wait until a computing thread has
-// used its slice (3 ms). Threads that were started before destruction keep the short slice. Needs
-// Linux 6.12 (EEVDF, sched_setattr(2): sched_runtime of SCHED_OTHER); no effect on older kernels.
+// Gives the calling thread the shortest possible time slice (0.1 ms) from construction to
+// destruction. Threads that the calling thread starts during this time get the short slice too, and
+// keep it after the destruction.
+//
+// Use this class for a thread that does little work at a time while other threads wait for the
+// result. With a short slice, the thread runs as soon as it wakes. Otherwise it would wait until a
+// computing thread has used its slice (3 ms). Needs Linux 6.12 (EEVDF; sched_setattr(2) with
+// sched_runtime for SCHED_OTHER). On older kernels this class has no effect.
 class ShortTimeSlice {
  public:
   ShortTimeSlice();
