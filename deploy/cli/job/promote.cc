@@ -1,4 +1,4 @@
-// Implements the command promote, which makes a standby of a pserver its primary.
+// Implements `tandem promote`, which makes a standby of a pserver its new primary.
 #include <poll.h>
 
 #include <algorithm>
@@ -18,15 +18,17 @@
 namespace tandem::deploy {
 namespace {
 
-// Time in which each standby must once have all entries of its primary.
+// Maximum time for which the command waits until enough standbys have all log entries of the
+// primary.
 constexpr Duration kCatchUpMax = std::chrono::seconds(3);
-constexpr int kPollMs = 10;  // time between two looks at the server
-// Time limit for one reply of the new primary, which may not read its connections yet.
+constexpr int kPollMs = 10;  // time between two status requests to the server, in ms
+// Time limit for one reply of the new primary. The limit is short, because a primary that has just
+// started may not read its connections yet; the command then tries again.
 constexpr Duration kLookTimeout = std::chrono::seconds(1);
 
 struct Promotion {
   int server = 0;
-  int seconds_max = 0;  // time limit
+  int seconds_max = 0;  // time limit in seconds until the new primary must serve
   bool as_json = false;
   uint64_t term = 0;  // term of the primary before the promotion
   int member = 0;     // member that was the primary before the promotion
@@ -45,10 +47,10 @@ StatusOr<int> TakeServer(ParsedArgs& args) {
       given ? absl::StrFormat(": got \"%s\"", args.positional.back()) : "");
 }
 
-// Reads the status of the server into `what`. Adds the standbys that have all entries of this
-// moment to `complete`. A push that is acknowledged later is on enough of these standbys. A standby
-// that is still copying entries has too few of them, although it follows. Removes standbys that do
-// not follow.
+// Reads the term and the primary of the server into `what`. Adds to `complete` the standbys that
+// have all log entries that the primary has now, and removes the standbys that do not follow the
+// primary any more (StandbyRow::Follows). A standby that follows but still copies older entries is
+// not added, because it may lack acknowledged pushes.
 Status FindComplete(const JobAccess& access, const std::vector<int>& members, Promotion& what,
                     std::set<int>& complete) {
   StatusReply reply;
@@ -63,8 +65,8 @@ Status FindComplete(const JobAccess& access, const std::vector<int>& members, Pr
   return OkStatus();
 }
 
-// Checks that the server has enough standbys that have its state. Waits a moment for them. Fills
-// `what` with its present primary.
+// Checks that enough standbys of the server have its complete state. Waits for them for up to
+// kCatchUpMax. Stores the present term and primary of the server in `what`.
 Status CheckStandbys(const JobAccess& access, Promotion& what) {
   const auto servers = static_cast<int>(access.pservers.size());
   if (what.server >= servers) {
@@ -77,7 +79,7 @@ Status CheckStandbys(const JobAccess& access, Promotion& what) {
         "pserver %d has no standbys [TD4028]; hint: start the job with tandemrun --standbys=1",
         what.server);
   }
-  // A set of this many members has each acknowledged push (server_group.h).
+  // Any `needed` complete members together have all acknowledged pushes (server_group.h).
   const size_t needed = members.size() - members.size() / 2;
   std::set<int> complete;
   const Time deadline = SteadyNow() + kCatchUpMax;
@@ -93,8 +95,8 @@ Status CheckStandbys(const JobAccess& access, Promotion& what) {
       what.server, complete.size(), needed, access.dir);
 }
 
-// Returns an error if tandemrun has written, after its first `before` events, that it does not
-// promote a standby.
+// Reads the events of the job after the first `before` events. Returns an error if one of them says
+// that tandemrun has refused to promote a standby of this server.
 Status CheckAccepted(const JobAccess& access, int server, size_t before) {
   const StatusOr<std::vector<JobEvent>> events = ReadEvents(access.dir);
   const std::string name = absl::StrFormat("pserver %d", server);
@@ -108,7 +110,7 @@ Status CheckAccepted(const JobAccess& access, int server, size_t before) {
   return OkStatus();
 }
 
-// Waits until a member serves a later term. Returns its status.
+// Waits until a primary with a later term than `what.term` serves, and returns its status.
 StatusOr<StatusReply> AwaitPrimary(const JobAccess& access, const Promotion& what, size_t before) {
   JobAccess quick = access;
   quick.timeout = std::min(access.timeout, kLookTimeout);

@@ -22,7 +22,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The rows to read. The name of the log directory is in the arguments too.
+// The rows that the user wants to read: the name of the table, and the ids of the rows.
 struct RowQuery {
   std::string table;
   std::vector<int64_t> ids;
@@ -33,8 +33,9 @@ bool IsNumber(const std::string& text) {
   return absl::SimpleAtoi(text, &number);
 }
 
-// Takes the table and the ids from the arguments, and leaves the log directory. The first argument
-// is the table if the second argument is an id.
+// Removes the table and the ids from the arguments, and returns them. The arguments are [LOG_DIR]
+// TABLE ID...; the log directory, if there is one, stays. The first argument is the table if the
+// second argument is a number.
 StatusOr<RowQuery> TakeRows(ParsedArgs& args) {
   std::vector<std::string>& given = args.positional;
   const size_t table = given.size() > 1 && !IsNumber(given[1]) ? 1 : 0;

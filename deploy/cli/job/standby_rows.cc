@@ -9,9 +9,12 @@
 namespace tandem::deploy {
 namespace {
 
-// Seconds after which a standby does not reply, or lags. It makes at least one request per second.
+// A standby makes at least one request per second to its primary. If it has made no request for
+// kSlowSeconds, it counts as unresponsive. If it lacks log entries that are older than
+// kSlowSeconds, it counts as lagging.
 constexpr double kSlowSeconds = 5;
-constexpr double kFollowsSeconds = 2;  // limit of a standby that can become the primary
+// The limit for the same two times of a standby that may become the primary.
+constexpr double kFollowsSeconds = 2;
 
 StandbyRow RowOf(const StandbyStatus& status) {
   StandbyRow row;
