@@ -29,13 +29,15 @@ void ServerGroup::OnEnded(int member) {
   if (member != primary_) return;
   primary_ = -1;
   serving_ = false;
-  // An earlier report may lack entries that the member has stored since.
+  // Begins a new election, which ignores earlier reports: since its last report, a member may have
+  // stored further log entries.
   election_from_ = requests_ + 1;
 }
 
 bool ServerGroup::OnReport(int member, const MemberReport& report) {
   Member& m = Of(member);
-  // A report of a process that has ended, or the answer to a request of its predecessor.
+  // Ignores a report of a process that has ended, and a reply to a request that was made to an
+  // earlier process of the member.
   if (!m.running || report.number > m.asked) return false;
   m.answered = true;
   m.unanswered = 0;
@@ -112,11 +114,11 @@ std::vector<ServerGroup::Command> ServerGroup::Choose() {
     if (best < 0 || key(m) > key(best)) best = m;
   }
   const size_t all = members_.size(), needed = all - all / 2;
-  // At the start, the member with the latest term may be slower than the others. The group must
-  // know its term, because no two primaries may have the same term.
+  // For the first choice, waits for the votes of all members. Otherwise the group might not know
+  // the term of a slow member that has the latest term, and could use this term a second time.
   if (choices_ == 0 && votes < all) return {};
-  // A server without standbys, which has the term 0, had this state. So no other member can have a
-  // later one.
+  // A state with the term 0 is from an earlier job in which the server had no standbys. If only one
+  // member has such a state, and no other member has a state, it is the latest state.
   const bool alone = votes == all && with_state == 1 && Of(best).report->term == 0;
   if (with_state >= needed || alone) {
     term = (term / kTermStride + 1) * kTermStride;

@@ -11,14 +11,16 @@
 
 namespace tandem::deploy {
 
-// The members of one server, all on this host. A member is chosen only when the process of the
-// previous primary has ended, so two members never serve at the same time.
+// The members of one server, which are its primary and its standbys, all on this host. The group
+// chooses the next primary only after the process of the previous primary has ended. Therefore two
+// members never serve at the same time.
 //
-// A push is acknowledged when 1 + members / 2 members have logged it, so a set of
-// members - members / 2 members has each acknowledged push, if none of them lacks what it had
-// before (MemberReport::complete). The latest state in such a set is therefore complete. States are
+// The server acknowledges a push after 1 + members / 2 members have logged the push. Among any
+// members - members / 2 complete members (MemberReport::complete), at least one member therefore
+// has each acknowledged push, and the latest state of these members has all of them. States are
 // ordered by term, then by log entry, as in Raft's elections (Ongaro and Ousterhout, USENIX ATC
-// 2014, section 5.4.1). Not thread-safe.
+// 2014, section 5.4.1). A term is the time during which one primary serves; each primary has a
+// higher term number than the primaries before. Not thread-safe.
 class ServerGroup {
  public:
   struct Command {
@@ -26,12 +28,15 @@ class ServerGroup {
     MemberCommand command;
   };
 
-  // A promotion gives the next multiple of this number as the term. A restored checkpoint gives the
-  // next number, perhaps just before its primary is lost, so the group may not know of it.
+  // The term of a promoted primary is the next multiple of this number. The gaps are for primaries
+  // that restore a checkpoint: such a primary increases its term by 1, and may be lost before the
+  // group learns the new term.
   static constexpr uint64_t kTermStride = 1000;
-  // Number of unanswered requests, one per second, after which a member hangs.
+  // A member counts as hanging if it has left more than this number of requests unanswered. The
+  // group makes one request per second.
   static constexpr int kUnansweredMax = 5;
-  // The same for a member that becomes the primary, which may wait for the address.
+  // The limit for a member that is becoming the primary. Such a member may have to wait until the
+  // previous primary has released the server's address.
   static constexpr int kUnansweredMaxBegin = 30;
 
   // `index`: index of the server, for messages. REQUIRES: members >= 2.
@@ -41,16 +46,16 @@ class ServerGroup {
   void OnEnded(int member);    // the process of this member has ended
   // Handles a report. Returns true if this report shows that the chosen member now serves.
   bool OnReport(int member, const MemberReport& report);
-  // Returns the commands to send now. Called after each of the calls above.
+  // Returns the commands to send now. The caller calls Next after each of the calls above.
   std::vector<Command> Next();
-  // Returns a request to each running member. Called once per second.
+  // Returns a request for a report to each running member. The caller calls Ping once per second.
   std::vector<Command> Ping();
-  // Returns whether the running member hangs: it has replied before, but not to the last requests.
+  // Returns whether the member runs and hangs: it has replied before, but not to the last requests.
   bool Hangs(int member) const;
   // Returns whether all members run, and their newest reports say that they have the complete
   // state.
   bool IsWhole() const;
-  // Returns the chosen member; -1: there is none.
+  // Returns the member that was chosen as the primary; -1: none.
   int primary() const { return primary_; }
   uint64_t term() const { return term_; }  // highest known term
   // Returns whether the chosen member has a predecessor since the launcher started.
@@ -61,29 +66,30 @@ class ServerGroup {
     bool running = false, answered = false;
     uint64_t asked = 0;    // number of the last request
     int unanswered = 0;    // number of requests since the last report
-    bool refused = false;  // was told refused_
+    bool refused = false;  // true: the member got the command kRefuse
     std::optional<MemberReport> report;
   };
 
   Member& Of(int member);
   Command Ask(int member);
-  // Returns the report of a running member in this election; null: there is none.
+  // Returns the report of the member for the current election; null: the member does not run, or
+  // has not reported since the election began.
   const MemberReport* Vote(const Member& member) const;
   std::vector<Command> Choose();
   std::vector<Command> Appoint(int member, const MemberCommand& command);
-  // Tells each running member why no member can be chosen, once.
+  // Returns the command kRefuse, with the reason, for each running member that has not got it yet.
   std::vector<Command> Refuse();
 
   const int index_;
   std::vector<Member> members_;
   int primary_ = -1;
-  bool serving_ = false;    // the chosen member serves
-  int choices_ = 0;         // number of chosen members since the launcher started
-  bool had_state_ = false;  // a member had a state since the launcher started
-  std::string refused_;     // why no member can be chosen; "": one can
+  bool serving_ = false;    // true: the chosen member serves
+  int choices_ = 0;         // number of choices of a primary since the launcher started
+  bool had_state_ = false;  // true: a member has reported a state since the launcher started
+  std::string refused_;     // why no member can become the primary; "": no obstacle is known
   uint64_t term_ = 0;
   uint64_t requests_ = 0;       // number of requests so far
-  uint64_t election_from_ = 1;  // number of the first request of this election
+  uint64_t election_from_ = 1;  // number of the first request of the current election
 };
 
 }  // namespace tandem::deploy

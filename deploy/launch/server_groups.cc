@@ -101,7 +101,8 @@ void ServerGroups::Receive(JobProcess& process, ServerGroup& group) {
     const StatusOr<MemberReport> report = DecodeMemberReport(*text);
     if (!report.ok() || !group.OnReport(process.plan->member, *report)) continue;
     process.standby = false;
-    // Trainers that wait for this server have waited for its predecessor until now.
+    // The times for which trainers have waited until now were waits for the previous primary. They
+    // do not count as waits for this process, which is considered to start now.
     process.started = SteadyNow();
     process.here = true;
     const std::string how = absl::StrFormat("term %d", group.term());

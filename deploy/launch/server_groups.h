@@ -1,5 +1,5 @@
-// The pservers with standbys of a job: their messages with tandemrun, and the choice of their
-// primaries.
+// The pservers of a job that have standbys. tandemrun exchanges messages with the members of each
+// such pserver (its primary and its standbys), and chooses its primary.
 #pragma once
 
 #include <poll.h>
@@ -17,21 +17,23 @@
 
 namespace tandem::deploy {
 
-// Does nothing for pservers without standbys. Not thread-safe. Never blocks.
+// Has a ServerGroup for each pserver with standbys, and connects the groups with the processes of
+// the members. Ignores pservers without standbys. Not thread-safe. Never blocks.
 class ServerGroups {
  public:
   // `journal` and `processes` must outlive this object.
   ServerGroups(const LaunchPlan& plan, JobJournal& journal, JobProcesses& processes);
 
-  // Makes the socket of a member, which `request` makes the member inherit. The caller closes the
-  // returned end of the member after the start.
+  // Makes a pair of connected sockets for a member that is about to start. Stores tandemrun's end
+  // in `process`, and adds the member's end to the descriptors that the member inherits
+  // (`request`). Returns the member's end, which the caller closes after the start.
   StatusOr<Fd> Open(JobProcess& process, SpawnRequest& request);
   void OnStarted(const JobProcess& process);
   void OnEnded(const JobProcess& process);
   // Returns whether all members of this pserver run and have its complete state. REQUIRES: the
   // pserver has standbys.
   bool IsWhole(int rank) const;
-  // Returns the sockets to wait for.
+  // Returns the sockets of all members, for poll().
   std::vector<pollfd> Sockets() const;
   // Handles the reports of the members, and sends commands. Asks each member for a report once per
   // second, and kills members that do not reply.

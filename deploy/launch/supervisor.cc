@@ -166,7 +166,7 @@ void Supervisor::WaitForEvents() {
     timeout_ms = static_cast<int>(
         std::clamp<int64_t>(Millis(stop_.kill_at() - SteadyNow()) + 1, 0, kPollMsMax));
   }
-  // A job that stops does not read these sockets.
+  // While a job stops, the supervisor does not read the reports of pservers' members.
   std::vector<pollfd> fds;
   if (!stop_.stopping()) fds = groups_.Sockets();
   fds.push_back({signals_.get(), POLLIN, 0});
@@ -217,7 +217,8 @@ void Supervisor::OnWait(const ProcessWait& wait) {
         Seconds(process->here ? wait.limit : wait.start_limit)));
     return;
   }
-  // Its pushes wait for a standby. tandemrun itself finds members that do not reply.
+  // While a standby of the pserver is missing, pushes to the pserver wait for the standby. Such a
+  // wait is no reason to kill the pserver. ServerGroups kills members that do not reply.
   if (process->plan->member >= 0 && !groups_.IsWhole(process->plan->rank)) return;
   const std::string text = absl::StrFormat("%s has waited for it for %.1f s",
                                            processes_.NameOf(wait.who), Seconds(wait.waited));
@@ -272,7 +273,8 @@ void Supervisor::Promote(int rank) {
 void Supervisor::OnEnded(std::vector<JobProcess*> ended) {
   for (const JobProcess* process : ended) {
     journal_.Note("ended", process->plan->Name(), process->process->pid(), process->exit().Text());
-    // A job that stops and a drained server need no new primary.
+    // ServerGroups chooses a new primary when it learns that a primary has ended. No new primary is
+    // needed if the job stops, or if the pserver was drained.
     if (!stop_.stopping() && !IsDrained(*process)) groups_.OnEnded(*process);
   }
   if (!stop_.stopping()) {
@@ -282,8 +284,8 @@ void Supervisor::OnEnded(std::vector<JobProcess*> ended) {
     LoseRanks(ended);  // handles the killed ranks that Restart() did not restart
     BlameOneOf(ended);
   }
-  // A pserver that exits with a code other than 0 after its stop was requested has lost data.
-  // The data of a standby is also on its primary.
+  // A pserver that exits with a code other than 0 after its stop was requested has lost data. A
+  // standby that does so is no failure of the job, because its primary has the same data.
   if (stop_.phase() == StopSequence::Phase::kStoppingPservers && stop_.signal() == 0) {
     std::erase_if(ended, [](const JobProcess* process) { return process->standby; });
     if (not_started_.ok()) BlameOneOf(ended);
@@ -351,7 +353,8 @@ void Supervisor::Replace(const JobProcess& old, bool member) {
   processes_.Remove(old);
   const Status status = Start(plan, /*again=*/true, member);
   if (status.ok()) return;
-  // Without this process, the other processes would wait for it.
+  // The process could not be restarted, and the other processes would wait for it. Therefore the
+  // job ends with this error (not_started_).
   const Status why = Annotate(status, "restarting " + plan.Name());
   journal_.Say(ToString(why));
   // An elastic job continues without a rank that is no member yet.
