@@ -61,7 +61,8 @@ Evaluated Plain(const Node&, std::vector<KnownTable>& in) {
   return Elements(in, in, kResult, kFn);
 }
 
-// Returns the slope of a product; nullopt: the product is no multiple of the sample's number.
+// Returns the slope (KnownNumber::slope) of the product of `a` and `b`. nullopt: the product does
+// not depend linearly on the number of the sample.
 std::optional<int64_t> ProductSlope(const KnownNumber& a, const KnownNumber& b) {
   if (a.slope == 0 && b.slope == 0) return 0;
   if ((a.slope != 0 && b.slope != 0) || IsBatch(a.whole) || IsBatch(b.whole)) return std::nullopt;
@@ -102,7 +103,8 @@ bool Power(Values v, bool whole, KnownNumber* out) {
   return true;
 }
 
-// The exponent of a power may have another type than its base.
+// Computes a power. If the exponent is an integer and the base is a float, first converts the
+// exponent to a float.
 Evaluated Pow(const Node&, std::vector<KnownTable>& in) {
   TD_RETURN_IF_ERROR(NeedInputs(in, 2));
   if (in[1].whole && !in[0].whole) {
@@ -133,8 +135,8 @@ Evaluated Bounds(const Node&, std::vector<KnownTable>& in) {
   return Elements(in, in, Result::kLikeInputs, Bound<kMax>);
 }
 
-// Integers are in order if both depend on the batch in the same form or not at all. A size that
-// depends on the batch never equals a plain number.
+// Compares two numbers. Two integers can be ordered only if both are multiples of the batch size,
+// or neither is. A multiple of the batch size never equals a plain number.
 template <char kOrder, bool kNegated>
 bool Compare(Values v, bool whole, KnownNumber* out) {
   const KnownNumber &a = v[0], &b = v[1];
@@ -322,11 +324,12 @@ StatusOr<bool> Evaluate(const std::string& type, const Node& n) {
   }
   if (found == nullptr || !n.has(0) || n.outputs() != 1) return false;
   std::vector<KnownTable> inputs(n.inputs());
-  int64_t left = kEvaluatedMax;  // elements that further inputs may have
+  int64_t left = kEvaluatedMax;  // number of elements that the remaining inputs may have together
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!n.has(i)) continue;
     auto table = n.graph().known().Table(n.value(i), left);
-    // Other dimensions of a tensor without elements may be so large that sizes overflow.
+    // Rejects a tensor without elements: one of its dimensions is 0, and the others may be so large
+    // that the sizes of results overflow.
     if (!table || (table->shape.numel() == 0 && table->shape.rank() > 1)) return false;
     left -= table->shape.numel();
     inputs[i] = *std::move(table);

@@ -19,7 +19,8 @@ bool Has(const std::vector<KnownTable>& in, size_t i) {
   return i < in.size() && (!in[i].numbers.empty() || in[i].shape.rank() > 0);
 }
 
-// Returns the integers of input `i`. nullopt: they are no plain integers.
+// Returns the numbers of `table` as integers. nullopt: a number is a fraction, or depends on the
+// batch.
 std::optional<Ints> PlainOf(const KnownTable& table) {
   auto list = ListOf(table);
   if (list && std::any_of(list->begin(), list->end(), IsBatch)) return std::nullopt;
@@ -117,7 +118,8 @@ Evaluated Reshape(const Node& n, std::vector<KnownTable>& in) {
   return Reshaped(std::move(in[0]), *wanted);
 }
 
-// Reads axes, which are an attribute or input 1. nullopt: the node has none.
+// Returns the axes of the node, sorted. The axes are the attribute `axes` or input 1. nullopt: the
+// node has neither.
 StatusOr<std::optional<Ints>> AxesOf(const Node& n, const std::vector<KnownTable>& in,
                                      size_t rank) {
   std::optional<Ints> axes;
@@ -370,7 +372,8 @@ Evaluated ConstantOfShape(const Node& n, std::vector<KnownTable>& in) {
   return Moved(one, joint->shape, joint->batch, [](int64_t) { return 0; });
 }
 
-// The range 0, 1, ... up to the batch size is the number of the sample.
+// Computes a Range node. The range 0, 1, ... up to the batch size contains, for each sample, the
+// number of the sample in the batch.
 Evaluated Range(const Node&, std::vector<KnownTable>& in) {
   if (in.size() != 3 || in[0].numbers.size() != 1 || in[1].numbers.size() != 1 ||
       in[2].numbers.size() != 1) {

@@ -1,4 +1,5 @@
-// Numbers that are known while a model is read, in the form in which nodes are computed.
+// Numbers that are known while an ONNX model is read, in the form in which Evaluate (evaluate.h)
+// computes nodes.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,8 @@
 
 namespace tandem::onnx {
 
-// One number. In a table of integers `whole` holds the number, in a table of floats and truth
-// values `number` does.
+// One number. A table of integers uses the field `whole`. A table of floats or truth values uses
+// the field `number`.
 struct KnownNumber {
   int64_t whole = 0;  // may be kBatch + k, a size that depends on the batch
   double number = 0;  // 0 or 1 for a truth value
@@ -17,11 +18,11 @@ struct KnownNumber {
 };
 
 struct KnownTable {
-  bool whole = false;  // integers
-  bool wide = false;   // numbers of type DOUBLE; other fractions are rounded to f32 by AddTable
+  bool whole = false;  // true: the numbers are integers
+  bool wide = false;  // true: the numbers are f64 (DOUBLE); false: AddTable rounds fractions to f32
   Shape shape;
-  // The dimension that is the batch; -1: there is none. `shape` has size 1 there, and the numbers
-  // of all samples are equal except for the slopes.
+  // The dimension that is the batch; -1: there is none. In `shape` this dimension has size 1. The
+  // numbers of different samples differ only by KnownNumber::slope.
   int batch = -1;
   std::vector<KnownNumber> numbers;
 };

@@ -25,15 +25,16 @@ struct KnownValue {
   // untrained normalisations) as one initializer. Therefore each use of such an initializer becomes
   // a separate variable.
   bool uniform = false;
-  // As in KnownTable: the dimension that is the batch, and the slopes; empty: all slopes are 0.
+  // The dimension that is the batch, and the slopes of the numbers (KnownTable, KnownNumber). An
+  // empty list means that all slopes are 0.
   int batch = -1;
   std::vector<int64_t> slopes;
-  // The numbers of a DOUBLE tensor, which `tensor` has rounded to f32. Empty: another type, or
-  // `trained`.
+  // The numbers of a DOUBLE tensor before they were rounded to f32 in `tensor`. Empty: the tensor
+  // has another type, or `trained` is true.
   std::vector<double> wide;
 };
 
-// Maps values of the graph to known tensors. Not thread-safe.
+// Maps names of values in the graph to known tensors. Not thread-safe.
 class KnownValues {
  public:
   // `external` and `host` must outlive this object.
@@ -58,9 +59,9 @@ class KnownValues {
   // Returns the numbers if `value` is known, no parameter, and has at most `most` elements.
   std::optional<KnownTable> Table(const std::string& value, int64_t most) const;
 
-  // Get, Find, Scalar and Untrained: Find, Scalar and Untrained return nullptr besides if a
-  // dimension of the value is the batch. Get and Find return the known value; nullptr: a node
-  // computes `value`, or `value` does not exist.
+  // Get and Find return the known value `value`. nullptr: the value is not known, because a node of
+  // the program computes it, or it does not exist. Find, Scalar and Untrained also return nullptr
+  // if a dimension of the value is the batch.
   const KnownValue* Get(const std::string& value) const;
   const Tensor* Find(const std::string& value) const;
   // Returns the number if `value` is a known single float and no parameter. An example is a float

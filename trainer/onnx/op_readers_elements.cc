@@ -82,8 +82,9 @@ StatusOr<std::string> AsProduct(const Node& n, const std::string& type, const st
   return named;
 }
 
-// Repeats dimensions of size 1 of X, or of Y if X has all sizes already. Leaves both unchanged if
-// this does not help.
+// Broadcasts one of two inputs, so that the shapes of X and Y match. Repeats the dimensions of size
+// 1 of X. If X already has the joint shape, repeats the dimensions of size 1 of Y instead. Leaves X
+// and Y unchanged if the shapes cannot be made to match in this way.
 Status Widen(const Node& n, std::string* x, std::string* y) {
   TD_ASSIGN_OR_RETURN(const Ints of_x, n.graph().program().Sizes(*x));
   TD_ASSIGN_OR_RETURN(const Ints of_y, n.graph().program().Sizes(*y));

@@ -204,8 +204,9 @@ int64_t WindowsOf(const Window& w, size_t d, int64_t size) {
   return (size + w.begins[d] + w.ends[d] - w.kernel[d]) / w.strides[d] + 1;
 }
 
-// Increases the pads at the end so that one more window fits, if the last lines are in no window.
-// The additional window must begin in the image or in the pads at the beginning.
+// Implements ceil_mode. If no window contains the last lines of a dimension, increases the pads at
+// the end of the dimension, so that one more window fits. The additional window must begin in the
+// image or in the pads at the beginning.
 void RoundUp(Window* w, const Ints& sizes) {
   for (const size_t d : {size_t{0}, size_t{1}}) {
     // `begin`: the first line of the additional window.

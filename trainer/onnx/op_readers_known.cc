@@ -192,7 +192,8 @@ Status ConstantOfShape(const Node& n) {
   return KnownExpand(n, number, sizes);
 }
 
-// Keeps the numbers in a triangle of the last two dimensions, and sets the other numbers to 0.
+// Reads Trilu. The last two dimensions of the input are matrices. The result keeps the upper or the
+// lower triangle of each matrix; all other elements are 0.
 Status Trilu(const Node& n) {
   int64_t shift = 0;
   if (n.has(1)) {

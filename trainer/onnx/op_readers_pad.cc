@@ -1,4 +1,5 @@
-// Reads Pad and Tile, which enlarge dimensions by lines of a number or by repetitions.
+// Reads the ONNX nodes Pad and Tile. Pad adds lines at the ends of dimensions. A line is a slice of
+// size 1 along a dimension, such as a row or a column. Tile repeats the tensor along dimensions.
 #include <algorithm>
 
 #include "onnx/onnx.pb.h"
@@ -12,17 +13,20 @@ namespace {
 using Ints = std::vector<int64_t>;
 using Slots = std::vector<std::vector<std::string>>;
 
-constexpr int64_t kLinesMax = 1 << 16;  // lines of a pad, or repetitions of a tile
+// Maximum number of added lines at one end of a dimension (Pad), and of repetitions (Tile).
+constexpr int64_t kLinesMax = 1 << 16;
 
-// The lines before and after each dimension. `mode`: constant or edge.
+// The numbers of lines that a Pad adds at the beginning and at the end of each dimension. `mode`:
+// "constant" (each added line consists of `number`) or "edge" (each added line is a copy of the
+// nearest line).
 struct Pads {
   Ints begins, ends;
   std::string mode;
   double number = 0;
 };
 
-// Returns the numbers of lines. ONNX lists those at the beginning of all axes first, then those at
-// the end of all axes.
+// Returns the pads of a Pad node. ONNX lists the numbers for the beginning of all axes first, then
+// the numbers for the end of all axes.
 StatusOr<Pads> PadsOf(const Node& n, int rank) {
   Ints given = n.attributes().Ints("pads", {});
   if (n.has(1)) {
@@ -75,9 +79,10 @@ Status CheckPads(const Pads& pads, const Ints& sizes) {
   return OkStatus();
 }
 
-// Returns the first or the last line of `x` along `axis`, `count` times; in the mode constant with
-// the number in place of its numbers. The number gets no gradient. The line is clipped to 0 first,
-// because an infinity times 0 is NaN.
+// Returns `count` lines to add at one end of `axis`: copies of the last line of `x` if `end` is
+// true, otherwise of the first line. In the mode constant, all elements of the lines are
+// `pads.number`. These elements are computed as line * 0 + number, so the gradient of `x` is 0. The
+// line is first clipped to 0, because infinity * 0 would be NaN.
 StatusOr<std::string> Lines(const Node& n, const std::string& x, int64_t axis, int64_t size,
                             bool end, const Pads& pads, int64_t count) {
   const int64_t first = end ? size - 1 : 0;

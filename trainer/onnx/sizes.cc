@@ -50,7 +50,8 @@ std::string TextOf(const Ints& dims) {
          "]";
 }
 
-// Replaces the -1 in `dims` by the size that makes the total number of elements `whole`.
+// Replaces the -1 in `dims`, if there is one. Its replacement is the size with which the product of
+// all sizes is `whole`.
 Status FillOpen(const Product& whole, Ints& dims) {
   const auto open = std::find(dims.begin(), dims.end(), -1);
   if (open == dims.end()) return OkStatus();
