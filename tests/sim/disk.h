@@ -15,11 +15,13 @@
 
 namespace tandem::pserver {
 
-// The checkpoints that were opened on any disk of a job, so that another disk can install them. A
-// copied file of values has only the index of its checkpoint.
+// The checkpoints that were opened on any disk of a job, so that another disk can install them.
+// When a standby copies the file with the values of a checkpoint, the copy contains only the index
+// of the checkpoint in this list.
 struct SimCheckpoints {
   std::vector<ShardSnapshot> opened;
-  // Bytes of each file of values. More than 4 MiB: a standby fetches the file in several parts.
+  // Size in bytes of each file with values. A standby fetches a file of more than 4 MiB in several
+  // parts.
   uint64_t bytes = sizeof(uint64_t);
 };
 

@@ -149,7 +149,8 @@ void SimGroup::OnTerm(int member, const LogTerm& term, uint64_t last) {
                       member, index_, version, told_));
 }
 
-// An entry is acknowledged in a term only if all later terms have it.
+// Checks that no acknowledged log entry is lost: if a primary acknowledges an entry in a term, all
+// primaries of later terms must have this entry.
 void SimGroup::OnReplicated(int member, const LogTerm& term, uint64_t number) {
   for (const Term& t : terms_) {
     if (t.term.history != term.history || !t.term.After(term) || number <= t.last) continue;
@@ -183,8 +184,8 @@ bool SimGroup::whole() {
   return server != nullptr && AllHave(server->stored());
 }
 
-// Looks whether the group has become whole: each member has all entries that the primary had when
-// the term or the repair began.
+// Checks whether the group has become whole. The group counts as whole when each member has all log
+// entries that the primary had at the start of the term, or at the last loss of entries.
 void SimGroup::Tick() {
   if (SimServer* const server = primary(); server != nullptr) {
     const LogTerm term = server->source()->term();
@@ -206,8 +207,9 @@ void SimGroup::Tick() {
 // ---- Faults -------------------------------------------------------------------------------------
 
 bool SimGroup::MayDie(int member) const {
-  // With two standbys, the launcher ends a server if fewer than two members are complete. This is
-  // so at the start, and after a promotion until a standby has the new term.
+  // With two standbys, the launcher gives the server up if fewer than two members are complete. At
+  // the start, and after a promotion until a standby has reached the new term, only the primary is
+  // complete, so no member may die.
   if (!caught_up_ && members() > 2) return false;
   if (deaths_while_damaged_) return true;
   for (int m = 0; m < members(); ++m) {
@@ -216,9 +218,10 @@ bool SimGroup::MayDie(int member) const {
   return true;
 }
 
-// A standby that fetches a checkpoint after a promotion replaces its state by an older one, until
-// it has the log entries that follow. A loss of the primary's disk in this time loses pushes, so
-// such a loss needs deaths_while_damaged.
+// Returns whether a member may lose log entries now. After a promotion, a standby that fetches a
+// checkpoint has an older state than before, until it has also fetched the later log entries. A
+// loss of the primary's disk during this time loses pushes. Therefore such a loss is injected only
+// with deaths_while_damaged.
 bool SimGroup::MayLose() {
   SimServer* const server = primary();
   if (damaged_ || server == nullptr) return false;

@@ -12,16 +12,19 @@
 
 namespace tandem::pserver {
 
+// The members of one server and their launcher. Can inject faults, and checks what the members do.
 // Not thread-safe.
 class SimGroup final : public SimAddress {
  public:
-  // Data that a death destroys besides the process.
+  // The data that are lost when a member is killed: none, data that were not synced to the disk
+  // (a loss of power), or the whole disk.
   enum class Loss : uint8_t { kNone, kPower, kDisk };
   struct Counts {
     int64_t deaths = 0, disks = 0, promotions = 0, hangs = 0, stale = 0;
   };
 
-  // `options`: of all members; SimServerOptions::group has the number of standbys.
+  // `options`: the options of every member. options.group.standbys is the number of standbys.
+  // `deaths_while_damaged`: see SimPlan.
   SimGroup(int index, const SimServerOptions& options, bool deaths_while_damaged, SimWorld& world,
            SimNetwork& network);
   ~SimGroup() override;
@@ -35,22 +38,24 @@ class SimGroup final : public SimAddress {
   SimServer& member(int number) { return *members_[static_cast<size_t>(number)]->server; }
 
   // ---- Faults -----------------------------------------------------------------------------------
-  // Kills a member, which the launcher starts again after a pause. A loss of entries has no effect
-  // unless the group is whole since the previous one. If `deaths_while_damaged` is false, the other
-  // members do not die until the group is whole again.
+  // Kills a member, which the launcher starts again after a pause. The member loses log entries
+  // only if the group has been whole since the previous loss of entries; otherwise `loss` counts as
+  // kNone. If `deaths_while_damaged` is false, no other member can be killed until the group is
+  // whole again. Does nothing if the member must not be killed now.
   void Kill(int member, Loss loss);
-  // Kills a member in an operation of its disk soon.
+  // Calls Kill during one of the next operations of the member's disk.
   void KillSoon(int member, Loss loss);
   // Kills all members and the launcher, and starts them again.
   void Restart(bool power);
   // Pauses a member. The launcher kills it if it does not reply for some seconds.
   void Pause(int member, Duration pause);
-  // The launcher takes the primary for dead for the time `pause`, and promotes a standby, although
-  // the primary runs or is paused. REQUIRES: there is one standby, because a launcher with more
-  // standbys must end the primary first.
+  // Makes the launcher believe that the primary has died, and promote a standby, although the old
+  // primary still runs or is paused. After the time `pause`, kills the old primary. REQUIRES: there
+  // is only one standby.
   void LoseContact(Duration pause);
 
-  // All members run, and each standby has all entries of the primary.
+  // Returns whether the group is whole: all members run, and each standby has all log entries of
+  // the primary.
   bool whole();
   const std::string& wrong() const { return wrong_; }  // the first fault; "": none
   const Counts& counts() const { return counts_; }
@@ -58,9 +63,9 @@ class SimGroup final : public SimAddress {
  private:
   struct Member {
     std::unique_ptr<SimServer> server;
-    bool known = false;  // the launcher takes the process for running
-    bool stale = false;  // the process runs, but the launcher takes it for dead
-    bool lossy = false;  // the member has lost entries, and the group was not whole since then
+    bool known = false;  // true: the launcher believes that the process runs
+    bool stale = false;  // true: the process runs, but the launcher believes that it has died
+    bool lossy = false;  // true: the member has lost log entries since the group was last whole
   };
   Member& Of(int member) { return *members_[static_cast<size_t>(member)]; }
   bool MayDie(int member) const;
@@ -74,7 +79,7 @@ class SimGroup final : public SimAddress {
   void OnReport(int member, const MemberReport& report);
   void OnTerm(int member, const LogTerm& term, uint64_t last);
   void OnReplicated(int member, const LogTerm& term, uint64_t number);
-  bool AllHave(uint64_t number);  // all members run, and have the entries up to `number`
+  bool AllHave(uint64_t number);  // whether all members run and have the entries up to `number`
   void Tick();                    // runs every 10 ms
   void Ping();                    // runs every second
   void NoteTold();
@@ -87,7 +92,7 @@ class SimGroup final : public SimAddress {
 
   struct Term {
     LogTerm term;
-    uint64_t last = 0;  // last entry from earlier terms
+    uint64_t last = 0;  // number of the last log entry that was written in an earlier term
     int member = 0;
   };
 
@@ -98,11 +103,14 @@ class SimGroup final : public SimAddress {
   std::unique_ptr<deploy::ServerGroup> group_;
   std::vector<std::unique_ptr<Member>> members_;
   uint64_t launches_ = 0;  // number of launchers so far
-  uint64_t told_ = 0;      // highest version in any reply
-  // true: a member has lost entries, and the group was not whole since then. At the start, too.
+  uint64_t told_ = 0;      // highest version of the parameters in any reply to a client
+  // True: a member has lost log entries since the group was last whole. Also true until the group
+  // is whole for the first time.
   bool damaged_ = true;
-  bool caught_up_ = false;  // the group is whole since the term began
-  Term goal_;  // the entry that all members must have in a term, so that the group is whole
+  bool caught_up_ = false;  // true: the group has been whole in the current term
+  // The current term, and the log entry up to which all members must have the log. Then the group
+  // counts as whole.
+  Term goal_;
   std::vector<Term> terms_;
   std::string wrong_;
   Counts counts_;

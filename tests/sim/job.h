@@ -46,13 +46,13 @@ struct SimPlan {
   uint64_t keep_bytes_max = uint64_t{1} << 30;
   bool forget_previous =
       false;  // injects a bug: checkpoints lack the parameters before the last update
-  // Number of standbys of each server; 0: none. With standbys, there are no moves, no global
-  // snapshots, and the log has whole pushes.
+  // Number of standbys of each server; 0: none. A job with standbys moves no buckets and takes no
+  // global snapshots, and its servers log whole pushes (`replayable` is false).
   int standbys = 0;
   int think_ms = 0;                // maximum time of a trainer between two steps
   bool large_checkpoints = false;  // standbys fetch a checkpoint in several parts
-  // Whether members die while another member of their server has lost entries, and the server was
-  // not whole since then.
+  // Whether a member (a primary or a standby) may die while another member of its server lacks log
+  // entries that it has lost.
   bool deaths_while_damaged = false;
   bool keep_trace = false;
 };
@@ -74,8 +74,9 @@ struct SimReport {
   int64_t moved = 0, movers = 0, retired = 0;
   // Numbers of global snapshots, and of restores from a global snapshot.
   int64_t cuts_taken = 0, restored = 0;
-  // For SimPlan::standbys only: numbers of promoted standbys, of lost disks, of primaries that the
-  // launcher took for dead while they ran, and of members that it killed because they hung.
+  // For SimPlan::standbys only: numbers of promoted standbys, of lost disks, of primaries that ran
+  // although the launcher believed that they had died, and of members that the launcher killed
+  // because they did not reply.
   int64_t promotions = 0, disks = 0, stale = 0, hangs = 0;
   // For SimPlan::replayable only. lost: number of pushes that servers report as lost because the
   // trainer died. given_up: whether the job ended because a sync step needs a lost push.

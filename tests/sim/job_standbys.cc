@@ -1,4 +1,5 @@
-// Servers with standbys in a simulated job: their faults, and the checks of their members.
+// The part of SimJob for servers with standbys: injects faults into the members of the servers, and
+// checks the members.
 #include <algorithm>
 #include <tuple>
 
@@ -13,7 +14,8 @@ using std::chrono::seconds;
 
 namespace {
 
-// Size of a file of values that a standby fetches in three parts.
+// Size in bytes of a checkpoint's file with values, such that a standby fetches the file in three
+// parts.
 constexpr uint64_t kLargeBytes = (uint64_t{8} << 20) + 16;
 
 using Mark =
@@ -27,7 +29,8 @@ std::vector<Mark> MarksOf(const ShardSnapshot& image) {
   return marks;
 }
 
-// Returns "" or the difference between the state of a primary and of its standby.
+// Compares the states of a primary and of its standby. Returns "" if they are equal, otherwise a
+// text about the first difference.
 std::string DifferenceOf(const ShardSnapshot& primary, const ShardSnapshot& standby) {
   if (primary.version != standby.version || primary.log_number != standby.log_number) {
     return absl::StrFormat("version %d and entry %d, expected version %d and entry %d",
@@ -54,7 +57,8 @@ void SimJob::MakeGroups() {
   }
 }
 
-// Runs the events of the present time, with which killed processes end.
+// Kills all members. Then runs the events of the present time, which destroy the objects of the
+// killed processes.
 void SimJob::EndGroups() {
   for (const auto& group : groups_) {
     for (int m = 0; m < group->members(); ++m) {
@@ -78,13 +82,14 @@ void SimJob::CutMembers(SimGroup& group) {
 
 void SimJob::PauseMember(SimGroup& group) {
   ++report_.pauses;
-  // A pause of more than 6 s ends with the death of the member.
+  // The launcher kills a member that has been paused for more than about 6 s.
   const Duration pause = world_.Chance(0.3) ? seconds(20) : Pause(3000);
   if (plan_.standbys > 1 || world_.Chance(0.5)) {
     return group.Pause(static_cast<int>(world_.Below(static_cast<uint64_t>(group.members()))),
                        pause);
   }
-  // The primary is paused, its standby is promoted, and the primary continues.
+  // Pauses the primary, in most cases, and lets the launcher promote the standby. The old primary
+  // then continues although it is not the primary any more.
   for (int m = 0; m < group.members(); ++m) {
     const bool paused = &group.member(m) == group.primary() && world_.Chance(0.7);
     if (paused) group.Pause(m, Pause(600));
@@ -92,8 +97,8 @@ void SimJob::PauseMember(SimGroup& group) {
   group.LoseContact(Pause(3000));
 }
 
-// Destroys the disk of a member that is not the primary. Kills the primary when this member has
-// stored a checkpoint again, and does not have all log entries yet.
+// Destroys the disk of a standby. Kills the primary as soon as the standby has stored a checkpoint
+// on its new disk. At this time the standby does not have all log entries yet.
 void SimJob::HarmRepair(SimGroup& group, int member) {
   if (group.primary() == nullptr || &group.member(member) == group.primary()) return;
   group.Kill(member, SimGroup::Loss::kDisk);
@@ -109,12 +114,12 @@ void SimJob::HarmRepair(SimGroup& group, int member) {
   look(look);
 }
 
-// Injects one fault.
+// Injects one random fault into a random server with standbys, a trainer or the network.
 void SimJob::HarmGroup() {
   SimGroup& group = *groups_[world_.Below(groups_.size())];
   const int rank = static_cast<int>(world_.Below(static_cast<uint64_t>(plan_.trainers)));
   int member = static_cast<int>(world_.Below(static_cast<uint64_t>(group.members())));
-  // The primary is the victim of most faults.
+  // Prefers the primary as the member that has the fault.
   for (int m = 0; m < group.members(); ++m) {
     if (&group.member(m) == group.primary() && world_.Chance(0.4)) member = m;
   }
@@ -132,7 +137,7 @@ void SimJob::HarmGroup() {
       return group.KillSoon(member, loss);
     case 4:
       return group.KillSoon(member, loss);
-    case 5:  // both members, or all
+    case 5:  // kills all members of the server
       for (int m = 0; m < group.members(); ++m) group.Kill(m, m == member ? loss : Loss::kNone);
       return;
     case 6:
@@ -160,7 +165,8 @@ void SimJob::HarmGroup() {
   }
 }
 
-// Waits until all members of all groups have the state of their primary.
+// Waits until all members of all servers have the state of their primary. Also stops waiting for a
+// server in which a fault was found.
 bool SimJob::AwaitGroups() {
   const auto whole = [this] {
     return std::all_of(groups_.begin(), groups_.end(),

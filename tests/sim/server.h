@@ -17,7 +17,8 @@
 
 namespace tandem::pserver {
 
-// Nodes of members in the network: 1000 + 10 * index + member.
+// Number of the first node in the network that is a member of a server with standbys. Member m of
+// server i is node kFirstMemberNode + 10 * i + m.
 inline constexpr int kFirstMemberNode = 1000;
 inline constexpr Duration kSimSyncInterval = std::chrono::milliseconds(100);
 
@@ -101,13 +102,13 @@ class SimServer final : public SimAddress {
   using SendReport = std::function<void(const MemberReport&)>;
   using Ended = std::function<void(const Status&)>;
   void OnCommand(const MemberCommand& command, const SendReport& send, const Ended& end);
-  bool serves() const;      // the process is the primary
-  bool complete() const;    // StandbyState::Position::complete; true for a primary
+  bool serves() const;      // whether the process is the primary
+  bool complete() const;    // StandbyState::Position::complete of a standby; true for a primary
   LogSource* source();      // null: no process runs, or the server has no standbys
   uint64_t stored() const;  // number of the last entry that the process has written to its log
   uint64_t lives() const { return lives_; }  // number of processes so far
   int node() const;                          // node of the network between members
-  uint64_t told() const { return told_; }    // highest version in any reply since the last loss
+  uint64_t told() const { return told_; }    // highest version in a reply since data were lost
 
   // Describes a wrong reply of this server; "": there was none.
   const std::string& wrong() const { return wrong_; }

@@ -1,5 +1,6 @@
-// The standby in a simulated process: follows the primary of its server on a fiber, and can become
-// the primary. The steps are those of pserver/standby.cc.
+// The standby in a simulated process. On a fiber, the standby copies the log of the primary of its
+// server ("follows" the primary). The standby can become the primary. The steps are those of
+// pserver/standby.cc.
 #pragma once
 
 #include <functional>
@@ -17,23 +18,24 @@ class Message;
 
 namespace tandem::pserver {
 
-// Not thread-safe.
+// The state of a standby and its calls to the primary. Not thread-safe.
 class SimStandby final : public StandbyState, public PrimaryCalls {
  public:
   // The process `life` owns the standby. `node`: node of the network between members.
   SimStandby(SimServer::Life& life, int node);
   ~SimStandby() override;
 
-  Status Recover();  // restores the stored state
-  void Start();      // follows the primary. REQUIRES: Recover returned OK.
-  // Position after the last complete step, as Standby::progress has it.
+  Status Recover();  // restores the state from the disk
+  void Start();      // starts to follow the primary. REQUIRES: Recover returned OK.
+  // Returns the position in the log after the last complete step, like Standby::progress.
   Position reported() const { return reported_; }
-  // Ends following, then calls `then`. The state does not change any more.
+  // Stops following the primary, then calls `then`. From then on the state does not change.
   void Stop(std::function<void()> then);
-  void Kill();  // the process has died
+  void Kill();  // called when the process has died
   void Pause() { process_->Pause(); }
   void Continue() { process_->Continue(); }
-  // Begins a term as the primary. REQUIRES: following has ended. Errors: as Standby::Promote and
+  // Promote begins the term `term` as the primary. Begin begins the first term of the server.
+  // REQUIRES: the standby does not follow a primary any more. Errors: those of Standby::Promote and
   // Standby::Begin.
   Status Promote(uint64_t term);
   Status Begin();
@@ -53,7 +55,7 @@ class SimStandby final : public StandbyState, public PrimaryCalls {
  private:
   struct OneCall;
   void Follow();
-  void Rest();  // waits for the pause of LogFollower::Options, or until Stop
+  void Rest();  // waits for the pause in LogFollower::Options, but at most until Stop is called
   Status Call(rpc::PserverCall call, const google::protobuf::Message& request, Duration timeout,
               google::protobuf::Message* reply);
 
