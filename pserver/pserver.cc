@@ -65,6 +65,7 @@ Status CheckOptions(PserverOptions& options) {
         options.standbys, options.member, options.standbys);
   }
   TD_RETURN_IF_ERROR(CheckExposure(options));
+  if (options.resp_listen) TD_RETURN_IF_ERROR(CheckRespListen(RespListenOf(options)));
   if (!options.rpc.tls.mutual()) return OkStatus();
   TD_ASSIGN_OR_RETURN(const rpc::PeerIdentity self,
                       rpc::RequireIdentity(options.rpc.tls, rpc::PeerRole::kPserver, options.job));
@@ -105,6 +106,7 @@ Pserver::~Pserver() {
 }
 
 const Endpoint& Pserver::endpoint() const { return impl_->front->endpoint(); }
+std::optional<Endpoint> Pserver::resp_endpoint() const { return impl_->front->resp_endpoint(); }
 ShardInfo Pserver::Info() const { return impl_->parts->durable().shard().Info(); }
 Status Pserver::StorageStatus() const { return impl_->parts->durable().StorageStatus(); }
 uint64_t Pserver::restored_version() const { return impl_->restored_version; }

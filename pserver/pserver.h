@@ -5,10 +5,12 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/endpoint.h"
 #include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "common/rpc/server.h"
@@ -76,6 +78,9 @@ struct PserverOptions {
   // other than 0), which the server empties at its start.
   uint64_t table_memory_bytes = 0;
   std::string cold_dir = "database";
+  // With kLogged: maximum number of changed rows that each table remembers for readers of the
+  // change stream, 8 bytes each. A reader that has fallen further back gets all rows again.
+  size_t changed_rows_max = size_t{4} << 20;
   // `on_silent` and `replaces`: see ShardOptions.
   std::function<void(int trainer, Duration silent)> on_silent;
   bool replaces = false;
@@ -85,6 +90,8 @@ struct PserverOptions {
   // always in host memory.
   std::string place = "cpu";
   bool shm_rpc = true;  // whether clients on this host may use shared memory
+  // Address at which Redis clients may read (pserver/resp/README.md); nullopt: none.
+  std::optional<Endpoint> resp_listen;
   // Called when the storage has failed. From then on, the server acknowledges no change. The
   // process must call Pserver::GiveUp and exit. The next process recovers from data_dir. May be
   // called on any thread and more than once; must not block.
@@ -111,6 +118,7 @@ class Pserver {
   ~Pserver();  // stops the server immediately, without a checkpoint
 
   const Endpoint& endpoint() const;
+  std::optional<Endpoint> resp_endpoint() const;  // address for Redis clients; nullopt: none
   // Returns the state of the server's parameters, tables and trainers.
   ShardInfo Info() const;
   // Returns OK, or the reason why the server rejects pushes or (without a log) wrote no checkpoint.

@@ -10,9 +10,8 @@
 
 namespace tandem::pserver {
 
-StatusOr<std::unique_ptr<Replica>> Replica::Start(
-    PserverOptions options, const Endpoint& primary, Metrics& metrics,
-    std::function<void(const Endpoint&)> on_listening) {
+StatusOr<std::unique_ptr<Replica>> Replica::Start(PserverOptions options, const Endpoint& primary,
+                                                  Metrics& metrics, OnListening on_listening) {
   if (options.durability != Durability::kLogged || options.standbys != 0) {
     return InvalidArgument(
         "a replica keeps a log and has no standbys [TD4033]; hint: set --durability=logged, and "
@@ -64,7 +63,14 @@ std::optional<Endpoint> Replica::endpoint() const {
   return front_->endpoint();
 }
 
+std::optional<Endpoint> Replica::resp_endpoint() const {
+  MutexLock lock(mu_);
+  if (front_ == nullptr) return std::nullopt;
+  return front_->resp_endpoint();
+}
+
 void Replica::StopServing() {
+  history_.Forget();
   std::unique_ptr<ServerFront> front;
   {
     MutexLock lock(mu_);
@@ -78,6 +84,9 @@ void Replica::StopServing() {
 
 void Replica::OnStep(const LogFollower::Progress& progress) {
   gauges_.Show(progress);
+  if (progress.position.has_state) {
+    history_.OnStep(progress.position.term, progress.position.last);
+  }
   {
     MutexLock lock(mu_);
     progress_ = progress;
@@ -85,22 +94,24 @@ void Replica::OnStep(const LogFollower::Progress& progress) {
   }
   if (failed_) return;
   // Only this thread changes front_. The start may wait for the address.
-  StatusOr<std::unique_ptr<ServerFront>> front =
-      ServerFront::Start(options_, *parts_, metrics_, [this] { return this->progress(); });
+  StatusOr<std::unique_ptr<ServerFront>> front = ServerFront::Start(
+      options_, *parts_, metrics_, {[this] { return this->progress(); }, &history_});
   if (!front.ok()) {
     failed_ = true;
     LOG(ERROR) << "the replica cannot listen: " << ToString(front.status());
     if (options_.on_failure) options_.on_failure(front.status());
     return;
   }
-  const Endpoint endpoint = (*front)->endpoint();
-  // A later start must listen at the same address.
-  if (!options_.rpc.listen.is_unix()) options_.rpc.listen.port = endpoint.port;
+  // A later start must listen at the same addresses.
+  if (!options_.rpc.listen.is_unix()) options_.rpc.listen.port = (*front)->endpoint().port;
+  if (options_.resp_listen) options_.resp_listen = (*front)->resp_endpoint();
+  const ServerFront* listening = nullptr;
   {
     MutexLock lock(mu_);
     front_ = *std::move(front);
+    listening = front_.get();
   }
-  if (on_listening_) on_listening_(endpoint);
+  if (on_listening_) on_listening_(*listening);
 }
 
 }  // namespace tandem::pserver

@@ -12,6 +12,7 @@
 #include "pserver/follower_gauges.h"
 #include "pserver/pserver.h"
 #include "pserver/replication/log_follower.h"
+#include "pserver/replication/state_history.h"
 
 namespace tandem::pserver {
 
@@ -32,14 +33,17 @@ class Replica {
   // `metrics` must outlive the replica. options.on_failure is also called if the replica cannot
   // listen.
   // `on_listening`: called each time the replica begins to listen, on any thread; null: not called.
-  static StatusOr<std::unique_ptr<Replica>> Start(
-      PserverOptions options, const Endpoint& primary, Metrics& metrics,
-      std::function<void(const Endpoint&)> on_listening = nullptr);
+  using OnListening = std::function<void(const ServerFront&)>;
+  static StatusOr<std::unique_ptr<Replica>> Start(PserverOptions options, const Endpoint& primary,
+                                                  Metrics& metrics,
+                                                  OnListening on_listening = nullptr);
   ~Replica();  // stops the replica immediately
 
   LogFollower::Progress progress() const;
   // Returns the address at which the replica listens; nullopt: it does not listen now.
   std::optional<Endpoint> endpoint() const;
+  // Returns the address for Redis clients; nullopt: the replica does not answer them now.
+  std::optional<Endpoint> resp_endpoint() const;
 
  private:
   Replica(PserverOptions options, Metrics& metrics);
@@ -50,7 +54,8 @@ class Replica {
   PserverOptions options_;
   Metrics& metrics_;
   FollowerGauges gauges_;
-  std::function<void(const Endpoint&)> on_listening_;
+  ReplicaHistory history_;
+  OnListening on_listening_;
   std::unique_ptr<ServerParts> parts_;
   std::unique_ptr<FollowerState> state_;
   mutable Mutex mu_;

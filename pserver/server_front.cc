@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/base/require.h"
 #include "common/rpc/admissions.h"
 #include "common/rpc/audit_log.h"
 #include "common/shm_rpc/shm_rpc_server.h"
@@ -41,6 +42,15 @@ struct CallPools {
 
 }  // namespace
 
+RespListenOptions RespListenOf(const PserverOptions& options) {
+  TD_REQUIRE(options.resp_listen);
+  return {.listen = *options.resp_listen,
+          .tls = options.rpc.tls.enabled(),
+          .has_secret = !options.secret.empty(),
+          .insecure_allow_network = options.rpc.insecure_allow_network,
+          .patience = options.rpc.patience};
+}
+
 // The members are destroyed in reverse order, so the gRPC server is destroyed before the objects
 // that its handlers use.
 struct ServerFront::Impl {
@@ -57,6 +67,7 @@ struct ServerFront::Impl {
   std::unique_ptr<ServerSessions> sessions;
   PserverServices services;
   std::unique_ptr<rpc::RpcServer> server;
+  std::unique_ptr<RespServer> resp;  // null: Redis clients are not answered
 
   shm_rpc::ReplyFn Counted(PserverCall call, shm_rpc::ReplyFn answer) {
     return [finish = call_metrics.Begin(call), answer = std::move(answer)](
@@ -66,8 +77,10 @@ struct ServerFront::Impl {
     };
   }
   // Starts all services on the shard of `parts`.
-  Status Serve(PserverOptions options, Metrics& metrics,
-               std::function<LogFollower::Progress()> replica);
+  Status Serve(PserverOptions options, Metrics& metrics, const ReplicaView& replica);
+  // Answers Redis clients if the options have an address for them.
+  Status StartResp(const PserverOptions& options, Metrics& metrics,
+                   const std::function<LogFollower::Progress()>& replica);
   // Starts the shm RPC server. `memory`: shared memory for clients on this host; null: none.
   void StartShmRpc(const std::optional<shm_rpc::ServerMemory>& memory) {
     if (!memory) return;
@@ -96,14 +109,14 @@ struct ServerFront::Impl {
 };
 
 Status ServerFront::Impl::Serve(PserverOptions options, Metrics& metrics,
-                                std::function<LogFollower::Progress()> replica) {
+                                const ReplicaView& replica) {
   Shard& shard = parts.durable().shard();
   deadlines = std::make_unique<DeadlineDriver>(shard, parts.clock());
   pools = std::make_unique<CallPools>(options, metrics);
   calls = std::make_unique<TensorCalls>(parts.incarnation(), shard, *deadlines,
-                                        /*observers_only=*/replica != nullptr);
+                                        /*observers_only=*/replica.progress != nullptr);
   // Readers of a replica use gRPC.
-  if (replica == nullptr) StartShmRpc(parts.shm_memory());
+  if (replica.progress == nullptr) StartShmRpc(parts.shm_memory());
   if (!options.audit_log.empty()) {
     TD_ASSIGN_OR_RETURN(audit, rpc::AuditLog::Open({options.audit_log,
                                                     absl::StrFormat("pserver %d", options.index)},
@@ -116,24 +129,42 @@ Status ServerFront::Impl::Serve(PserverOptions options, Metrics& metrics,
   services = MakePserverServices(
       {options.index, options.member, parts.incarnation(), sessions.get(), options.rpc.tls.mutual(),
        audit.get(), [this] { return Invite(); },
-       limits.callers_prove ? options.rpc.admissions : nullptr, parts.source(), std::move(replica)},
+       limits.callers_prove ? options.rpc.admissions : nullptr, parts.source(), replica.progress,
+       replica.history != nullptr ? replica.history : parts.source()},
       parts.durable(), *calls, call_metrics, pools->Threads(), *deadlines);
   TD_ASSIGN_OR_RETURN(server, rpc::RpcServer::Start(options.rpc, services.All()));
+  TD_RETURN_IF_ERROR(StartResp(options, metrics, replica.progress));
   server->SetServing(true);
   return OkStatus();
 }
 
-StatusOr<std::unique_ptr<ServerFront>> ServerFront::Start(
-    PserverOptions options, ServerParts& parts, Metrics& metrics,
-    std::function<LogFollower::Progress()> replica) {
+Status ServerFront::Impl::StartResp(const PserverOptions& options, Metrics& metrics,
+                                    const std::function<LogFollower::Progress()>& replica) {
+  if (!options.resp_listen) return OkStatus();
+  RespTarget target;
+  target.shard = &parts.durable().shard();
+  target.deadlines = deadlines.get();
+  target.secret = options.secret;
+  target.index = options.index;
+  target.audit = audit.get();
+  target.replica = replica;
+  TD_ASSIGN_OR_RETURN(resp,
+                      RespServer::Start(RespListenOf(options), std::move(target), metrics));
+  return OkStatus();
+}
+
+StatusOr<std::unique_ptr<ServerFront>> ServerFront::Start(PserverOptions options,
+                                                          ServerParts& parts, Metrics& metrics,
+                                                          const ReplicaView& replica) {
   auto impl = std::make_unique<Impl>(parts, metrics);
-  TD_RETURN_IF_ERROR(impl->Serve(std::move(options), metrics, std::move(replica)));
+  TD_RETURN_IF_ERROR(impl->Serve(std::move(options), metrics, replica));
   return std::unique_ptr<ServerFront>(new ServerFront(std::move(impl)));
 }
 
 ServerFront::ServerFront(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 ServerFront::~ServerFront() {
+  impl_->resp.reset();
   impl_->server->Stop(SteadyNow());
   // Waits for the worker threads: a handler that has sent its reply may still run and use the
   // service.
@@ -141,6 +172,10 @@ ServerFront::~ServerFront() {
 }
 
 const Endpoint& ServerFront::endpoint() const { return impl_->server->endpoint(); }
+std::optional<Endpoint> ServerFront::resp_endpoint() const {
+  if (impl_->resp == nullptr) return std::nullopt;
+  return impl_->resp->endpoint();
+}
 void ServerFront::StopServing() { impl_->server->SetServing(false); }
 void ServerFront::Stop(Time deadline) { impl_->server->Stop(deadline); }
 

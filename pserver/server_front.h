@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "common/base/clock.h"
 #include "common/base/endpoint.h"
@@ -11,21 +12,32 @@
 #include "common/base/status.h"
 #include "pserver/pserver.h"
 #include "pserver/replication/log_follower.h"
+#include "pserver/resp/resp_server.h"
 #include "pserver/server_parts.h"
 
 namespace tandem::pserver {
 
+// Returns how Redis clients are answered. REQUIRES: options.resp_listen.
+RespListenOptions RespListenOf(const PserverOptions& options);
+
+// What the front of a replica needs to know.
+struct ReplicaView {
+  std::function<LogFollower::Progress()> progress;  // null: the server is no replica
+  const StateHistory* history = nullptr;            // must outlive the front
+};
+
 // Thread-safe, except for Start and the destructor.
 class ServerFront {
  public:
-  // Serves the shard of `parts`, which must outlive the front. `replica`: returns the progress of a
-  // replica; the server then answers only calls that read. null: the server is no replica.
-  static StatusOr<std::unique_ptr<ServerFront>> Start(
-      PserverOptions options, ServerParts& parts, Metrics& metrics,
-      std::function<LogFollower::Progress()> replica = nullptr);
+  // Serves the shard of `parts`, which must outlive the front. The server of a replica answers only
+  // calls that read.
+  static StatusOr<std::unique_ptr<ServerFront>> Start(PserverOptions options, ServerParts& parts,
+                                                      Metrics& metrics,
+                                                      const ReplicaView& replica = {});
   ~ServerFront();  // ends all calls immediately
 
   const Endpoint& endpoint() const;
+  std::optional<Endpoint> resp_endpoint() const;  // address for Redis clients; nullopt: none
   // Tells health probes that the server stops.
   void StopServing();
   // Ends the calls in progress by `deadline`. A call that waits in the shard ends only at

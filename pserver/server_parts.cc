@@ -144,6 +144,9 @@ void ServerParts::MakeShard() {
   if (shm_memory_) made.shard.arena = shm_memory_->arena;
   if (slice_device_ != nullptr) made.shard.slices = {&*slice_backend_, slice_device_.get()};
   if (cold_ != nullptr) made.shard.table_memory = {options_.table_memory_bytes, cold_.get()};
+  if (options_.durability == Durability::kLogged) {
+    made.shard.table_memory.changed_rows = options_.changed_rows_max;
+  }
   made.shard.workers = row_workers_.get();
   made.logged = options_.durability != Durability::kNone;
   made.shard.replayable = options_.durability == Durability::kReplayable;

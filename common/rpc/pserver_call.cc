@@ -59,6 +59,7 @@ constexpr PserverCallRow kRows[] = {
     {.call = PserverCall::kOpenSession, .name = "OpenSession", .roles = kAllCallers},
     {.call = PserverCall::kFetchLog, .name = "FetchLog", .roles = kPservers},
     {.call = PserverCall::kFetchCheckpoint, .name = "FetchCheckpoint", .roles = kPservers},
+    {.call = PserverCall::kFetchChanges, .name = "FetchChanges", .roles = kTrainersAndAdmins},
 };
 
 constexpr bool IsIndexedByCall() {
@@ -68,7 +69,7 @@ constexpr bool IsIndexedByCall() {
   return true;
 }
 static_assert(IsIndexedByCall());
-static_assert(std::size(kRows) == static_cast<size_t>(PserverCall::kFetchCheckpoint) + 1);
+static_assert(std::size(kRows) == static_cast<size_t>(PserverCall::kFetchChanges) + 1);
 
 }  // namespace
 

@@ -32,7 +32,8 @@ enum class PserverCall : uint8_t {
   kTakeSnapshot,
   kOpenSession,
   kFetchLog,
-  kFetchCheckpoint
+  kFetchCheckpoint,
+  kFetchChanges
 };
 
 struct PserverCallRow {

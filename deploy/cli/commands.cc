@@ -24,6 +24,7 @@ const std::vector<Command>& Commands() {
       {"top", RunTop, "show the status repeatedly, with updates per second"},
       {"vars", RunVars, "list the variables of a job's pservers and their servers"},
       {"read", RunRead, "show rows and dense variables of a job's pservers or their replicas"},
+      {"follow", RunFollow, "print the changes of a table while a job trains it"},
       {"steps", RunSteps, "show loss, metric and speed of a running job's last steps"},
       {"save", RunSave, "write checkpoints of a job's pservers"},
       {"restore", RunRestore, "restore a job's pservers from their checkpoints"},

@@ -27,6 +27,7 @@ int RunLint(const Args& args);
 int RunPlan(const Args& args);
 int RunProfile(const Args& args);
 int RunPromote(const Args& args);
+int RunFollow(const Args& args);
 int RunRead(const Args& args);
 int RunRebalance(const Args& args);
 int RunRestore(const Args& args);

@@ -18,18 +18,6 @@ namespace {
 constexpr size_t kIdsMax = size_t{4} << 20;
 // Pause before a read is repeated because rows have moved.
 constexpr Duration kMovePause = std::chrono::milliseconds(20);
-// Interval at which a waiting thread calls ReaderOptions::stop.
-constexpr Duration kStopInterval = std::chrono::milliseconds(100);
-
-PsOptions ChannelOptions(const ReaderOptions& options) {
-  PsOptions of_channel;
-  of_channel.job = options.job;
-  of_channel.security = options.security;
-  of_channel.patience.start_timeout = of_channel.patience.step_timeout = options.timeout;
-  of_channel.transport = PsTransport::kGrpc;
-  of_channel.callbacks.stop = options.stop;
-  return of_channel;
-}
 
 Status NoOwner() {
   return OutOfRange(

@@ -12,20 +12,10 @@
 
 #include "common/base/mutex.h"
 #include "common/tables/row_buckets.h"
-#include "pserver/client/carrier/options.h"
 #include "pserver/client/carrier/ps_channel.h"
+#include "pserver/client/carrier/reader_options.h"
 
 namespace tandem::ps {
-
-struct ReaderOptions {
-  std::string job = "job";
-  PsSecurity security;
-  // Time limit of Connect and of each read. A server's own error may arrive up to 2 s later.
-  Duration timeout = std::chrono::seconds(10);
-  // Polled several times a second while Connect or a read waits, on the waiting thread. If the
-  // function returns true, Connect or all reads in progress end with CANCELLED. null: not called.
-  std::function<bool()> stop = nullptr;
-};
 
 // A reader. The servers of a job are its pservers, or one replica of each (tandem-pserver
 // --replica_of). Thread-safe. All functions block (ReaderOptions::timeout).

@@ -152,9 +152,23 @@ StatusOr<LogSource::Follower*> LogSource::ReplicaOf(uint64_t incarnation) {
 }
 
 bool LogSource::Continues(const LogFetch& request) const {
-  if (!request.has_state) return false;
-  if (request.term == term_) return request.after <= last_;
-  return predecessor_ && request.term == predecessor_->term && request.after <= predecessor_->last;
+  return request.has_state && HasEntry(request.term, request.after);
+}
+
+bool LogSource::HasEntry(const LogTerm& term, uint64_t number) const {
+  if (term == term_) return number <= last_;
+  return predecessor_ && term == predecessor_->term && number <= predecessor_->last;
+}
+
+StatusOr<LogTerm> LogSource::CurrentTerm() const {
+  MutexLock lock(mu_);
+  TD_RETURN_IF_ERROR(CheckOpen());
+  return term_;
+}
+
+bool LogSource::Contains(const LogTerm& term, uint64_t number) const {
+  MutexLock lock(mu_);
+  return HasEntry(term, number);
 }
 
 Status LogSource::CheckState(const LogFetch& request) const {

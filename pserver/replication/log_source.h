@@ -19,6 +19,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "pserver/replication/state_history.h"
 #include "pserver/state/wal.h"
 #include "pserver/storage/storage.h"
 
@@ -62,7 +63,7 @@ struct StandbyInfo {
 };
 
 // Thread-safe. Fetch blocks; its caller provides a thread for each standby.
-class LogSource {
+class LogSource final : public StateHistory {
  public:
   struct Options {
     int standbys = 1;  // number of standbys
@@ -93,7 +94,7 @@ class LogSource {
 
   // `storage` must have files() and must outlive the source.
   LogSource(Options options, Storage& storage, const Clock& clock);
-  ~LogSource();  // calls Close
+  ~LogSource() override;  // calls Close
 
   // Until BeginTerm or Resume, Fetch and FetchCheckpoint return UNAVAILABLE, because the state is
   // being replaced.
@@ -118,6 +119,8 @@ class LogSource {
   StatusOr<CheckpointPart> FetchCheckpoint(int member, uint64_t incarnation, uint64_t offset);
 
   LogTerm term() const;
+  StatusOr<LogTerm> CurrentTerm() const override;
+  bool Contains(const LogTerm& term, uint64_t number) const override;
   int standby_count() const { return options_.standbys; }
   std::vector<StandbyInfo> standbys() const;  // without replicas
   int replicas() const;  // number of replicas that have made a request in the last 10 s
@@ -150,6 +153,7 @@ class LogSource {
   Status OpenFor(int member, uint64_t incarnation, CheckpointPart* part);
   // Returns whether a state with this term and this last entry is a beginning of this log.
   bool Continues(const LogFetch& request) const TD_REQUIRES(mu_);
+  bool HasEntry(const LogTerm& term, uint64_t number) const TD_REQUIRES(mu_);
   // Number of the last entry that a majority has stored; 0: too few standbys have stored entries.
   uint64_t Replicated() const TD_REQUIRES(mu_);
   // Number of the last entry that the caller may receive. A replica receives only entries that no

@@ -70,6 +70,7 @@ void FillStatus(const ShardInfo& info, StatusReply* reply) {
     trainer->set_lost_pushes(t.lost_pushes);
     trainer->set_waited_seconds(t.waited_seconds);
     trainer->set_completed(t.completed);
+    trainer->set_steps(t.steps);
   }
   for (const TableInfo& t : info.tables) {
     TableStatus* table = reply->add_table();

@@ -18,6 +18,7 @@
 #include "common/tables/row_buckets.h"
 #include "pserver/service/access.h"
 #include "pserver/service/caller_uris.h"
+#include "pserver/service/change_calls.h"
 #include "pserver/service/move_calls.h"
 #include "pserver/service/plain_calls.h"
 #include "pserver/service/replication_calls.h"
@@ -268,6 +269,13 @@ class PserverService final : public PserverHandlers {
           finish(status.ok() ? FetchCheckpointPart(*request, options_.source, reply) : status);
         });
   }
+  ServerUnaryReactor* FetchChanges(CallbackServerContext* context,
+                                   const FetchChangesRequest* request,
+                                   FetchChangesReply* reply) override {
+    return Work(context, PserverCall::kFetchChanges, [this, request, reply] {
+      return FetchTableChanges(*request, options_.history, shard_, reply);
+    });
+  }
   ServerUnaryReactor* OpenSession(CallbackServerContext* context, const OpenSessionRequest* request,
                                   OpenSessionReply* reply) override {
     return Hand(context, PserverCall::kOpenSession, nullptr,
@@ -370,6 +378,7 @@ Status PserverService::CheckReads(PserverCall call) {
     case PserverCall::kPullTable:
     case PserverCall::kPullState:
     case PserverCall::kExchangeMap:  // only without moves (ExchangeMap)
+    case PserverCall::kFetchChanges:
     case PserverCall::kGetStatus:
     case PserverCall::kOpenSession:
       return OkStatus();

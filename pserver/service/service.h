@@ -28,6 +28,7 @@ namespace tandem::pserver {
 
 class LogSource;
 class ServerSessions;
+class StateHistory;
 
 struct PserverServiceOptions {
   int index = 0;
@@ -45,6 +46,8 @@ struct PserverServiceOptions {
   // Returns the progress of a replica. The service then refuses all calls that do not only read.
   // null: this server is no replica.
   std::function<LogFollower::Progress()> replica;
+  // The history of the server's state; null: there is no log, so no reader can follow a table.
+  const StateHistory* history = nullptr;
 };
 
 // The threads that handle calls, by kind of call.

@@ -14,7 +14,8 @@ using Moves = ParameterServer::WithCallbackMethod_ExchangeMap<
             ParameterServer::WithCallbackMethod_ReleaseBuckets<
                 ParameterServer::WithCallbackMethod_RefuseBuckets<ParameterServer::Service>>>>>;
 using Replication = ParameterServer::WithCallbackMethod_FetchLog<
-    ParameterServer::WithCallbackMethod_FetchCheckpoint<Moves>>;
+    ParameterServer::WithCallbackMethod_FetchCheckpoint<
+        ParameterServer::WithCallbackMethod_FetchChanges<Moves>>>;
 using Snapshots = ParameterServer::WithCallbackMethod_HoldPushes<
     ParameterServer::WithCallbackMethod_TakeCut<Replication>>;
 // Push and Pull carry tensors and use a hand-written codec. All other calls use protobuf.

@@ -15,7 +15,8 @@ using Moves = V1::WithCallbackMethod_ExchangeMap<V1::WithCallbackMethod_FreezeBu
     V1::WithCallbackMethod_PrepareBuckets<V1::WithCallbackMethod_CommitBuckets<
         V1::WithCallbackMethod_SetDraining<V1::WithCallbackMethod_PausePushes<
             V1::WithCallbackMethod_TakeSnapshot<V1::WithCallbackMethod_FetchLog<
-                V1::WithCallbackMethod_FetchCheckpoint<V1::Service>>>>>>>>>;
+                V1::WithCallbackMethod_FetchCheckpoint<
+                    V1::WithCallbackMethod_FetchChanges<V1::Service>>>>>>>>>>;
 using Plain = V1::WithCallbackMethod_Configure<V1::WithCallbackMethod_InitParams<
     V1::WithCallbackMethod_WaitInit<V1::WithCallbackMethod_Barrier<V1::WithCallbackMethod_Complete<
         V1::WithCallbackMethod_GetStatus<V1::WithCallbackMethod_SaveCheckpoint<
@@ -57,6 +58,7 @@ class ServiceV1 final : public Base {
   TD_FORWARD(TakeSnapshot, TakeCut, TakeCutRequest, TakeCutReply)
   TD_FORWARD(FetchLog, FetchLog, FetchLogRequest, FetchLogReply)
   TD_FORWARD(FetchCheckpoint, FetchCheckpoint, FetchCheckpointRequest, FetchCheckpointReply)
+  TD_FORWARD(FetchChanges, FetchChanges, FetchChangesRequest, FetchChangesReply)
   TD_FORWARD(OpenSession, OpenSession, OpenSessionRequest, OpenSessionReply)
 #undef TD_FORWARD
 

@@ -261,6 +261,7 @@ void BucketMigrations::TakeMark(const ServerPushState& mark, int source) {
   t.completed |= mark.mark.completed;
   if (mark.pushes != 0) t.last_step = std::max(t.last_step, mark.last_step);
   if (t.pushes == 0) t.pushes = mark.pushes;
+  if (t.once_steps == 0) t.once_steps = mark.mark.steps;  // a server that had no rows before
 }
 
 Status BucketMigrations::Refuse(const std::string& job, bool refuse) {

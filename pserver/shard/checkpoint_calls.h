@@ -29,7 +29,7 @@ class Shard::Checkpoints {
   void OnStored(const ShardSnapshot& snapshot) { shard_.base_.OnStored(snapshot); }
   // Reports that the restored snapshot is also the checkpoint on the disk. Deltas may have this
   // snapshot as base, because the ages of rows show which rows changed after it.
-  void Resume(const ShardSnapshot& snapshot) { shard_.base_.Resume(snapshot); }
+  void Resume(const ShardSnapshot& snapshot);
 
   // Replaces the whole state by the snapshot that `read` sends. Returns the snapshot without
   // values. The shard serves the old state until the snapshot is complete. Calls that wait then

@@ -40,8 +40,11 @@ void PackMarks(const ShardState& state, const MoveState& moves, BucketMigration&
   migration.marks = moves.inherited;
   for (int r = 0; r < state.trainers.size(); ++r) {
     const TrainerRegistry::Trainer& t = state.trainers[r];
-    const TrainerPushState mark{
-        .trainer = r, .incarnation = t.incarnation, .completed = t.completed, .applied = t.taken};
+    const TrainerPushState mark{.trainer = r,
+                                .incarnation = t.incarnation,
+                                .completed = t.completed,
+                                .applied = t.taken,
+                                .steps = t.once_steps};
     AddMark(
         {.server = state.options.index, .mark = mark, .pushes = t.pushes, .last_step = t.last_step},
         migration.marks);

@@ -67,6 +67,15 @@ StatusOr<PushVerdict> PushGate::Check(const PushHead& head) const {
   if (state_.sync() && head.step + 1 == state_.version && t.adopted == state_.version) {
     return PushVerdict::kDuplicate;
   }
+  if (head.once && t.rolled_back) {
+    return FailedPrecondition(
+        "trainer %d pushes for step %d, but this server was restored to step %d of this trainer "
+        "[TD4015]; hint: restart the trainers",
+        head.caller.trainer, DisplayStep(head.step), t.once_steps);
+  }
+  // An older incarnation of the trainer has pushed this step to this server. The new incarnation
+  // repeats the step because other servers still need it.
+  if (head.once && !state_.sync() && head.step < t.once_adopted) return PushVerdict::kDuplicate;
   TD_RETURN_IF_ERROR(CheckStep(head));
   return PushVerdict::kNew;
 }

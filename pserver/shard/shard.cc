@@ -37,6 +37,7 @@ Shard::Shard(Options options, const Clock& clock, const exec::Backend& backend, 
       replay_(state_),
       gate_(state_, replay_, migrations_, hold_),
       reader_(state_, migrations_, counters_),
+      change_reader_(state_, migrations_),
       calls_(state_, reader_, counters_),
       timeouts_(state_) {}
 
@@ -358,6 +359,7 @@ Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
   t.taken.Take(head.sequence);
   t.numbers.Raise(head.numbers);
   t.last_step = head.step;
+  if (head.once) t.once_steps = std::max(t.once_steps, head.step + 1);
   ++t.pushes;
   counters_.pushes.Add(1);
   counters_.staleness.Observe(
@@ -576,6 +578,31 @@ StatusOr<TablePage> Shard::PullTable(const std::string& job, const std::string& 
                           bucket, slots, bytes_max, state_.version, end == 0 ? kRowBuckets : end));
   page.version = state_.version;
   return page;
+}
+
+StatusOr<TableChanges> Shard::ReadChanges(const ChangesQuery& query) {
+  MutexLock lock(mu_);
+  TD_RETURN_IF_ERROR(state_.broken);
+  if (!state_.initialised()) {
+    return Unavailable("the parameters of this server are not initialised yet");
+  }
+  TD_RETURN_IF_ERROR(CheckJob(query.job, state_.config.job));
+  return change_reader_.Read(query);
+}
+
+StatusOr<size_t> Shard::CountRows(const std::string& job, const std::vector<PullRows>& rows) {
+  MutexLock lock(mu_);
+  TD_RETURN_IF_ERROR(state_.broken);
+  TD_RETURN_IF_ERROR(state_.CheckInitialised());
+  TD_RETURN_IF_ERROR(CheckJob(job, state_.config.job));
+  SparseTables& tables = state_.params->tables();
+  size_t count = 0;
+  for (const PullRows& r : rows) {
+    TD_RETURN_IF_ERROR(tables.CheckRows(r));
+    TD_ASSIGN_OR_RETURN(const size_t found, tables.table(tables.Find(r.variable)).CountRows(r.ids));
+    count += found;
+  }
+  return count;
 }
 
 // ---- Deadlines ----------------------------------------------------------------------------------

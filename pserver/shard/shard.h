@@ -25,6 +25,7 @@
 #include "common/base/mutex.h"
 #include "common/tables/push_header.h"
 #include "pserver/shard/bucket_migrations.h"
+#include "pserver/shard/change_reader.h"
 #include "pserver/shard/log/delta_base.h"
 #include "pserver/shard/params_factory.h"
 #include "pserver/shard/pull_reader.h"
@@ -134,6 +135,13 @@ class Shard {
   StatusOr<TablePage> PullTable(const std::string& job, const std::string& variable, int bucket,
                                 bool slots, uint64_t bytes_max, int end = 0);
 
+  // Returns the changes of a table since the position of a reader. The caller sends them after
+  // WhenLogged, so that a reader gets no change that may be lost.
+  StatusOr<TableChanges> ReadChanges(const ChangesQuery& query);
+
+  // Returns how many of `rows` exist: how many rows had a gradient and were not removed.
+  StatusOr<size_t> CountRows(const std::string& job, const std::vector<PullRows>& rows);
+
   ShardInfo Info() const;
   // Returns the configured job. If the shard is not configured, returns ShardOptions::job, which
   // may be "". Never waits for other calls.
@@ -235,6 +243,7 @@ class Shard {
   PushReplay replay_ TD_GUARDED_BY(mu_);
   PushGate gate_ TD_GUARDED_BY(mu_);
   PullReader reader_ TD_GUARDED_BY(mu_);
+  ChangeReader change_reader_ TD_GUARDED_BY(mu_);
   WaitingCalls calls_ TD_GUARDED_BY(mu_);
   TrainerTimeouts timeouts_ TD_GUARDED_BY(mu_);
 };

@@ -28,6 +28,7 @@ struct TrainerInfo {
   uint64_t skipped = 0;  // number of `pushes` without effect, because of NonfinitePolicy::kSkip
   // Number of pushes since the job began whose values are lost (push_replay.h).
   uint64_t lost_pushes = 0;
+  uint64_t steps = 0;  // number of the trainer's steps that the shard has (PushHeader::once)
   double silent_seconds = 0;
   // Time for which calls of the trainer waited for other trainers, since the server started.
   double waited_seconds = 0;

@@ -28,6 +28,9 @@ struct TrainerPushState {
   SequenceWindow applied;
   uint64_t lost_pushes = 0;  // number of lost pushes, as in TrainerInfo
   SentNumbers numbers = {};
+  // Number of the trainer's steps that the shard has, and this number at the begin of the
+  // incarnation. Both count only pushes with PushHeader::once.
+  uint64_t steps = 0, adopted = 0;
 };
 struct SliceSnapshot {
   struct Slot {

@@ -91,11 +91,29 @@ Status SparseTable::Limit(ColdStore& cold, uint64_t bytes) {
   return OkStatus();
 }
 
+void SparseTable::RememberChanges(size_t ids_max) {
+  if (idle_ == graph::UntouchedRowPolicy::kStay) changed_ = ChangedRows(ids_max);
+}
+
 TableInfo SparseTable::Info() const {
   TableInfo info = rows_.Info();
   info.dropped = dropped_;
   info.removed = removed_;
   return info;
+}
+
+StatusOr<size_t> SparseTable::CountRows(std::span<const uint64_t> ids) {
+  constexpr size_t kGroup = 64;
+  size_t count = 0;
+  for (size_t begin = 0; begin < ids.size(); begin += kGroup) {
+    const std::span some = ids.subspan(begin, std::min(kGroup, ids.size() - begin));
+    if (rows_.tiers() != nullptr) TD_RETURN_IF_ERROR(Prepare(some));
+    std::array<uint32_t, kGroup> at;
+    rows_.store().Find(some, at.data());
+    count += some.size();
+    count -= static_cast<size_t>(std::count(at.begin(), at.begin() + some.size(), RowStore::kNone));
+  }
+  return count;
 }
 
 // ---- Buckets
@@ -172,15 +190,20 @@ Status SparseTable::CheckPush(const RowsGradient& gradient) const {
 Status SparseTable::Begin(uint64_t version, bool keep_previous) {
   version_ = static_cast<uint32_t>(version);
   previous_.Begin(keep_previous);
+  changed_.Begin(version);
   const auto every = static_cast<uint64_t>(spec_.rules.shrink_every);
   if (every == 0 || version == 0 || version % every != 0) return OkStatus();
   snapshot_.BeforeChangeOfAll();
+  std::vector<uint64_t> gone;
   TD_ASSIGN_OR_RETURN(
       const size_t removed,
-      rows_.Shrink(version_, [this](uint64_t id, const void* weights, size_t columns) {
+      rows_.Shrink(version_, [this, &gone](uint64_t id, const void* weights, size_t columns) {
         previous_.KeepRemoved(id, weights, columns);
+        if (changed_.remembers()) gone.push_back(id);
       }));
   removed_ += removed;
+  std::ranges::sort(gone);
+  changed_.Add(gone);
   return OkStatus();
 }
 
@@ -194,6 +217,7 @@ Status SparseTable::Apply(std::span<const RowsGradient> gradients, float learnin
   }
   const auto [ids, values] = DropRejected(merged);
   TD_RETURN_IF_ERROR(Place(ids));
+  changed_.Add(ids);
   TD_RETURN_IF_ERROR(idle_ == graph::UntouchedRowPolicy::kStay
                          ? UpdateTouched(ids, values, learning_rate)
                          : UpdateAll(ids, values, learning_rate));
@@ -393,24 +417,44 @@ Status SparseTable::SetScalar(const std::string& slot, float value) {
 
 // ---- Pulls
 
+size_t SparseTable::RowsOfRead(size_t rows) {
+  if (rows_.tiers() == nullptr) return rows;
+  constexpr size_t kFewest = 64;
+  return std::clamp<size_t>(rows_.tiers()->rows_max() / 8, kFewest, RowTiers::kGroup);
+}
+
 Status SparseTable::Pull(std::span<const uint64_t> ids, bool previous, float* out) {
-  if (rows_.tiers() == nullptr) {
-    reader_.Gather(ids, out);
-  } else {
-    // During a pull, the memory may exceed its limit by one group of rows. kFewest is the minimum
-    // size of a group.
-    constexpr size_t kFewest = 64;
-    const size_t group =
-        std::clamp<size_t>(rows_.tiers()->rows_max() / 8, kFewest, RowTiers::kGroup);
-    for (size_t begin = 0; begin < ids.size(); begin += group) {
-      const std::span some = ids.subspan(begin, std::min(group, ids.size() - begin));
-      TD_RETURN_IF_ERROR(Prepare(some));
-      reader_.Gather(some, out + begin * static_cast<size_t>(dim_));
-    }
+  const size_t group = RowsOfRead(ids.size());
+  for (size_t begin = 0; begin < ids.size(); begin += group) {
+    const std::span some = ids.subspan(begin, std::min(group, ids.size() - begin));
+    if (rows_.tiers() != nullptr) TD_RETURN_IF_ERROR(Prepare(some));
+    reader_.Gather(some, out + begin * static_cast<size_t>(dim_));
   }
   // Overwrites the weights of rows that Begin removed or that Apply changed with their previous
   // weights.
   if (previous) previous_.Overwrite(ids, out);
+  return OkStatus();
+}
+
+Status SparseTable::ReadExisting(std::span<const uint64_t> ids, TableChanges& changes) {
+  const auto dim = static_cast<size_t>(dim_);
+  const size_t group = RowsOfRead(ids.size());
+  std::vector<uint32_t> at;
+  for (size_t begin = 0; begin < ids.size(); begin += group) {
+    const std::span some = ids.subspan(begin, std::min(group, ids.size() - begin));
+    if (rows_.tiers() != nullptr) TD_RETURN_IF_ERROR(Prepare(some));
+    at.resize(some.size());
+    rows_.store().Find(some, at.data());
+    for (size_t i = 0; i < some.size(); ++i) {
+      if (at[i] == RowStore::kNone) {
+        changes.removed.push_back(some[i]);
+        continue;
+      }
+      changes.ids.push_back(some[i]);
+      changes.values.resize(changes.values.size() + dim);
+      reader_.CopyWeights(at[i], changes.values.data() + changes.values.size() - dim);
+    }
+  }
   return OkStatus();
 }
 

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "pserver/state/changes.h"
 #include "pserver/state/shard_config.h"
 #include "pserver/state/shard_info.h"
 #include "pserver/state/shard_snapshot.h"
@@ -22,6 +23,7 @@
 #include "pserver/tables/cow_table_snapshot.h"
 #include "pserver/tables/previous_weights.h"
 #include "pserver/tables/row_updater.h"
+#include "pserver/tables/rows/changed_rows.h"
 #include "pserver/tables/rows/row_parts.h"
 #include "pserver/tables/rows/row_reader.h"
 #include "pserver/tables/rows/rows_gradient.h"
@@ -48,9 +50,16 @@ class SparseTable {
   // gradient in a step.
   Status Limit(ColdStore& cold, uint64_t bytes);
 
+  // Makes the table remember at most `ids_max` changed rows (ChangedRows). Does nothing if the
+  // optimizer changes rows that have no gradient in a step. REQUIRES: no update has begun.
+  void RememberChanges(size_t ids_max);
+  const ChangedRows& changed() const { return changed_; }
+
   const TableSpec& spec() const { return spec_; }
   size_t rows() const { return rows_.size(); }
   TableInfo Info() const;
+  // Returns how many of `ids` are ids of rows that exist. REQUIRES: as for Pull.
+  StatusOr<size_t> CountRows(std::span<const uint64_t> ids);
   // Number of values of a row in a push.
   int64_t push_width() const { return rows_.accessor().counts() + dim_; }
 
@@ -88,6 +97,9 @@ class SparseTable {
   // Writes the weights of `ids` to `out` [ids, dim]. `previous`: the weights before the last Begin.
   // REQUIRES: BucketOwnership::CheckServed returned OK for `ids`.
   Status Pull(std::span<const uint64_t> ids, bool previous, float* out);
+  // Sorts `ids` into rows that exist and rows that do not. Appends the former with their weights,
+  // and the latter, to `changes`.
+  Status ReadExisting(std::span<const uint64_t> ids, TableChanges& changes);
   // The weights before the last Begin. Only rows that Begin removed or Apply changed have an entry.
   const PreviousWeights& previous() const { return previous_; }
   void SetPrevious(const RowValues& rows) { previous_.Set(rows); }
@@ -117,6 +129,9 @@ class SparseTable {
 
   SparseTable(const TableSpec& spec, graph::UntouchedRowPolicy idle, RowUpdater updater,
               ForkJoin* workers);
+  // Number of rows that a read of `rows` rows fetches into memory together. During the read, the
+  // memory may exceed its limit by these rows.
+  size_t RowsOfRead(size_t rows);
   // Begins `copy` at `version`. `since`: `copy` has only the rows that changed after this version;
   // nullopt: all rows.
   void BeginCopy(CowTableSnapshot& copy, uint64_t version, std::optional<uint64_t> since) const;
@@ -152,6 +167,7 @@ class SparseTable {
   std::vector<NewRow> new_;   // the new rows of the step, by ascending positions
   uint32_t new_from_ = 0;     // index of the first new row of the step
   PreviousWeights previous_;
+  ChangedRows changed_{0};
   CowTableSnapshot snapshot_;
 };
 

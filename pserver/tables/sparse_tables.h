@@ -18,6 +18,8 @@ namespace tandem::pserver {
 struct TableMemory {
   uint64_t bytes = 0;         // limit in bytes; 0: unlimited
   ColdStore* cold = nullptr;  // store for rows that exceed the limit
+  // Maximum number of changed rows that each table remembers for readers (ChangedRows); 0: none.
+  size_t changed_rows = 0;
 };
 // Divides `bytes` bytes of memory among tables, and returns the share of each table. No share
 // exceeds the table's entry of `bytes_max`. All tables whose share is below their entry have equal

@@ -16,6 +16,7 @@ void BindScope(pybind11::module_& module);
 void BindTraining(pybind11::module_& module);
 void BindCommunicator(pybind11::module_& module);
 void BindPserver(pybind11::module_& module);
+void BindPsFollower(pybind11::module_& module);
 void BindPsReader(pybind11::module_& module);
 void BindRows(pybind11::module_& module);
 void BindOnnx(pybind11::module_& module);

@@ -33,6 +33,7 @@ PYBIND11_MODULE(_core, module) {
   tandem::python::BindTraining(module);
   tandem::python::BindCommunicator(module);
   tandem::python::BindPserver(module);
+  tandem::python::BindPsFollower(module);
   tandem::python::BindPsReader(module);
   tandem::python::BindRows(module);
   tandem::python::BindOnnx(module);

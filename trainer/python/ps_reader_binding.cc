@@ -16,33 +16,14 @@
 
 #include "pserver/client/reader.h"
 #include "trainer/python/bindings.h"
-#include "trainer/python/durations.h"
 #include "trainer/python/elements.h"
 #include "trainer/python/errors.h"
+#include "trainer/python/reader_arguments.h"
 
 namespace tandem::python {
 namespace {
 
 namespace py = pybind11;
-
-// Runs `call`, which may wait, without the GIL. Returns its result. Throws StatusError if the call
-// failed, or the exception of Python that made InterruptedBySignal end it.
-template <typename Call>
-auto Run(const Call& call) {
-  auto result = [&call] {
-    const py::gil_scoped_release release;
-    return call();
-  }();
-  if (PyErr_Occurred() != nullptr) throw py::error_already_set();
-  return ValueOrRaise(std::move(result));
-}
-
-// Runs the signal handlers of Python. Returns whether one of them raised an exception, such as
-// KeyboardInterrupt. The exception stays set on this thread.
-bool InterruptedBySignal() {
-  const py::gil_scoped_acquire acquire;
-  return PyErr_Occurred() != nullptr || PyErr_CheckSignals() != 0;
-}
 
 // Returns an array that owns `values`, without a copy.
 py::array_t<float> ArrayOf(std::vector<float> values, const std::vector<size_t>& shape) {
@@ -75,15 +56,16 @@ class PythonPsReader {
   py::tuple ReadRows(const std::string& table, const py::buffer& ids) {
     const std::span<const int64_t> given = Ids(ids, "ids");
     const size_t n = given.size();
-    ps::Reader::Rows rows =
-        Run([reader = Open(), &table, given] { return reader->ReadRows(table, given); });
+    ps::Reader::Rows rows = ValueOrRaise(RunInterruptibly(
+        [reader = Open(), &table, given] { return reader->ReadRows(table, given); }));
     return py::make_tuple(ArrayOf(std::move(rows.values), {n, static_cast<size_t>(rows.dim)}),
                           rows.versions);
   }
 
   // Returns (arrays by name, versions).
   py::tuple ReadDense() {
-    ps::Reader::Dense dense = Run([reader = Open()] { return reader->ReadDense(); });
+    ps::Reader::Dense dense =
+        ValueOrRaise(RunInterruptibly([reader = Open()] { return reader->ReadDense(); }));
     py::dict variables;
     for (auto& [name, values] : dense.variables) {
       const size_t n = values.size();
@@ -101,22 +83,14 @@ class PythonPsReader {
   std::shared_ptr<ps::Reader> reader_;  // null: closed
 };
 
-std::unique_ptr<PythonPsReader> Connect(
-    const std::vector<std::string>& servers, const std::string& job, const std::string& secret,
-    const std::optional<std::tuple<std::string, std::string, std::string>>& tls,
-    bool insecure_allow_network, double timeout) {
-  ps::ReaderOptions options;
-  options.job = job;
-  options.security.secret = secret;
-  if (tls.has_value()) {
-    options.security.tls = {
-        .cert = std::get<0>(*tls), .key = std::get<1>(*tls), .ca = std::get<2>(*tls)};
-  }
-  options.security.insecure_allow_network = insecure_allow_network;
-  options.timeout = FromSeconds(timeout);
-  options.stop = InterruptedBySignal;
+std::unique_ptr<PythonPsReader> Connect(const std::vector<std::string>& servers,
+                                        const std::string& job, const std::string& secret,
+                                        const std::optional<TlsFiles>& tls,
+                                        bool insecure_allow_network, double timeout) {
+  const ps::ReaderOptions options =
+      ReaderOptionsOf(job, secret, tls, insecure_allow_network, timeout);
   return std::make_unique<PythonPsReader>(
-      Run([&servers, &options] { return ps::Reader::Connect(servers, options); }));
+      ValueOrRaise(RunInterruptibly([&] { return ps::Reader::Connect(servers, options); })));
 }
 
 }  // namespace

@@ -301,6 +301,28 @@ std::vector<ErrorCode> ReaderErrors() {
        "name all pservers of the job, or one replica of each pserver",
        "none of the named servers serves some of the rows: a server of the job is not named, or "
        "rows move between servers [TD4035]"},
+      {4036, "a table that cannot be followed",
+       "the change stream of a table needs the log of its server, and an optimizer that changes "
+       "only rows with a gradient",
+       "a server without --durability=logged; an optimizer such as adam without lazy_mode, or with "
+       "weight decay, which changes all rows in each step",
+       "start the servers with --durability=logged; set lazy_mode of the optimizer; read the rows "
+       "again and again with tandem read instead",
+       "this server has no log, so its tables cannot be followed [TD4036]; hint: start it with "
+       "--durability=logged"},
+      {4037, "a position of another table or job",
+       "the token by which a follower continues was not made by a follower of this table",
+       "a token file of another table or job; a damaged file",
+       "give the token of this table; without a token, the follower begins with all rows",
+       "the position is one of table a of job x, expected table b of job x [TD4037]"},
+      {4041, "a command of a Redis client that the server rejects",
+       "servers with --resp_listen answer some reading commands of Redis, and limit the size of "
+       "commands and replies, the memory for them, and the number of connections",
+       "a command that writes, or that the server does not have; more arguments or bytes than the "
+       "limit in the message; a client that does not receive its replies, or that sends no AUTH",
+       "use the commands that the guide to read replicas lists; divide large commands",
+       "unknown command 'SET', because this server only answers reads [TD4041]; hint: COMMAND "
+       "lists the commands"},
   };
 }
 

@@ -15,6 +15,7 @@
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
 #include "deploy/cli/job/job_access.h"
+#include "deploy/cli/job/reader_access.h"
 #include "pserver/client/reader.h"
 
 namespace tandem::deploy {
@@ -61,19 +62,8 @@ StatusOr<RowQuery> TakeRows(ParsedArgs& args) {
 
 // Connects to the pservers of the job, or to the replicas that the user named.
 StatusOr<std::unique_ptr<ps::Reader>> Connect(const JobAccess& access) {
-  ps::ReaderOptions options;
-  options.job = access.job;
-  options.security = {.secret = access.secret,
-                      .tls = access.tls,
-                      .insecure_allow_network = access.insecure_allow_network};
-  options.timeout = access.timeout;
-  std::vector<std::string> servers;
-  for (size_t i = 0; i < access.pservers.size(); ++i) {
-    // A drained pserver has no rows and variables, and may have ended.
-    if (access.drained.contains(static_cast<int>(i))) continue;
-    servers.push_back(ToString(access.pservers[i]));
-  }
-  StatusOr<std::unique_ptr<ps::Reader>> reader = ps::Reader::Connect(servers, options);
+  StatusOr<std::unique_ptr<ps::Reader>> reader =
+      ps::Reader::Connect(ReaderAddresses(access), ReaderOptionsOf(access));
   if (!reader.ok() && access.record) TD_RETURN_IF_ERROR(CheckNotOver(access.dir, *access.record));
   return reader;
 }
@@ -101,15 +91,9 @@ struct Summary {
   double mean() const { return sum / static_cast<double>(elements - not_finite); }
 };
 
-// Returns the shortest text from which the same float can be parsed.
-std::string Text(float value) {
-  const std::string six = absl::StrFormat("%.6g", value);
-  float parsed = 0;
-  return absl::SimpleAtof(six, &parsed) && parsed == value ? six : absl::StrFormat("%.9g", value);
-}
-
 std::string Text(const std::vector<float>& values, const char* separator) {
-  return absl::StrJoin(values, separator, [](std::string* out, float v) { out->append(Text(v)); });
+  return absl::StrJoin(values, separator,
+                       [](std::string* out, float v) { out->append(FloatText(v)); });
 }
 
 std::string VersionsText(const std::vector<uint64_t>& versions) {
@@ -168,8 +152,8 @@ void PrintSummary(const ps::Reader::Dense& dense, bool as_json) {
     if (!of.empty()) row.update(Json{{"min", of.min}, {"max", of.max}, {"mean", of.mean()}});
     all.push_back(std::move(row));
     const std::string mean = of.empty() ? "-" : absl::StrFormat("%.6g", of.mean());
-    table.push_back({name, std::to_string(of.elements), of.empty() ? "-" : Text(of.min),
-                     of.empty() ? "-" : Text(of.max), mean, std::to_string(of.not_finite)});
+    table.push_back({name, std::to_string(of.elements), of.empty() ? "-" : FloatText(of.min),
+                     of.empty() ? "-" : FloatText(of.max), mean, std::to_string(of.not_finite)});
   }
   if (as_json) {
     const Json whole = {{"versions", dense.versions}, {"variables", all}};

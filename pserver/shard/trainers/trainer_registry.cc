@@ -24,6 +24,8 @@ void TrainerRegistry::Trainer::Replace(uint64_t by_incarnation, uint64_t version
   completed = false;
   told = 0;
   adopted = version;
+  once_adopted = once_steps;
+  rolled_back = false;
 }
 
 TrainerRegistry::TrainerRegistry(const Clock& clock, Metrics& metrics)
@@ -64,6 +66,8 @@ void TrainerRegistry::Settle() {
     mark.applied = t.applied;
     mark.lost_pushes = t.lost_pushes;
     mark.numbers = t.numbers;
+    mark.steps = t.once_steps;
+    mark.adopted = t.once_adopted;
   }
 }
 
@@ -76,6 +80,8 @@ void TrainerRegistry::Restore(const std::vector<TrainerPushState>& marks) {
     t.taken = t.applied = mark.applied;
     t.lost_pushes = mark.lost_pushes;
     t.numbers = mark.numbers;
+    t.once_steps = mark.steps;
+    t.once_adopted = mark.adopted;
   }
 }
 
@@ -163,8 +169,8 @@ std::vector<TrainerInfo> TrainerRegistry::Info() const {
     const Trainer& t = (*this)[r];
     const Presence& p = At(r);
     info.push_back({r, p.seen, t.completed, p.lost, t.incarnation, t.pushes, t.last_step, t.skipped,
-                    t.lost_pushes, Waits(r) ? 0 : Seconds(now - p.last_heard), p.waited->Value(),
-                    p.waited_recently.Sum(now)});
+                    t.lost_pushes, t.once_steps, Waits(r) ? 0 : Seconds(now - p.last_heard),
+                    p.waited->Value(), p.waited_recently.Sum(now)});
   }
   return info;
 }

@@ -324,6 +324,25 @@ class PsClient:
     @property
     def cache_counts(self) -> Tuple[int, int]: ...
 
+class PsFollower:
+    def __init__(
+        self,
+        *,
+        servers: Sequence[str],
+        table: str,
+        job: str,
+        secret: str,
+        tls: Optional[Tuple[str, str, str]],
+        insecure_allow_network: bool,
+        timeout: float,
+        token: bytes,
+        interval: float,
+    ) -> None: ...
+    def next(
+        self, timeout: float
+    ) -> Optional[Tuple[int, int, Array, Array, Array, Array, bool, bytes]]: ...
+    def close(self) -> None: ...
+
 class PsReader:
     def __init__(
         self,

@@ -8,8 +8,8 @@
     step = client.push_pull(step, 0.01, {"w": gradient}, params)
     client.complete()
 
-`Reader` reads rows and variables of a running job, from its servers or from replicas of them. The
-other names are those of the package `tandem_pserver`, which runs without the C++ module of `tandem`.
+`Reader` reads rows and variables of a running job, from its servers or from replicas of them.
+`follow` yields the changes of a table while it is trained. The other names are those of the package `tandem_pserver`, which runs without the C++ module of `tandem`.
 `import tandem` does not import this module. The module needs Debian's python3-grpcio and
 python3-protobuf.
 """
@@ -28,12 +28,15 @@ from tandem_pserver import (
     row_buckets,
 )
 
+from .ps_follower import Change, Follower, follow
 from .ps_reader import Dense, Reader, Rows
 
 __all__ = [
     "Block",
+    "Change",
     "Client",
     "Dense",
+    "Follower",
     "PserverError",
     "Reader",
     "Rows",
@@ -41,6 +44,7 @@ __all__ = [
     "Slice",
     "State",
     "Table",
+    "follow",
     "partition",
     "row_buckets",
 ]

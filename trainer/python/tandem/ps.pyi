@@ -5,12 +5,15 @@ from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Un
 
 import numpy.typing
 
+from .ps_follower import Change as Change, Follower as Follower, follow as follow
 from .ps_reader import Dense as Dense, Reader as Reader, Rows as Rows
 
 __all__ = [
     "Block",
+    "Change",
     "Client",
     "Dense",
+    "Follower",
     "PserverError",
     "Reader",
     "Rows",
@@ -18,6 +21,7 @@ __all__ = [
     "Slice",
     "State",
     "Table",
+    "follow",
     "partition",
     "row_buckets",
 ]

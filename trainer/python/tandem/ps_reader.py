@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, NamedTuple, Sequence, Tuple, Union
+from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy
 import numpy.typing
@@ -45,6 +45,28 @@ class Dense(NamedTuple):
     versions: Tuple[int, ...]
 
 
+def check_connection(servers: Sequence[str], timeout: float) -> None:
+    """Raises InvalidArgumentError if these arguments of a reader are wrong."""
+    if isinstance(servers, str):
+        raise InvalidArgumentError(
+            f'servers is "{servers}", expected a list of addresses [TD1206]', f'["{servers}"]'
+        )
+    if not 0 < timeout <= _TIMEOUT_MAX:
+        raise InvalidArgumentError(
+            f"timeout is {timeout} s, expected more than 0 and at most {_TIMEOUT_MAX:.0f} s "
+            "[TD1004]"
+        )
+
+
+def tls_files(tls: Tls) -> Optional[Tuple[str, str, str]]:
+    """Returns the names of the files of an argument `tls`; None: there is no TLS."""
+    if not isinstance(tls, (str, os.PathLike)):
+        return tls
+    name = os.fspath(tls)
+    files = [os.path.join(name, file) for file in ("tls.crt", "tls.key", "ca.crt")]
+    return (files[0], files[1], files[2])
+
+
 class Reader:
     """Reads rows of tables and dense variables of a job, without being one of its trainers.
 
@@ -82,24 +104,12 @@ class Reader:
         timeout: float = 10.0,
         insecure_allow_network: bool = False,
     ) -> None:
-        if isinstance(servers, str):
-            raise InvalidArgumentError(
-                f'servers is "{servers}", expected a list of addresses [TD1206]', f'["{servers}"]'
-            )
-        if not 0 < timeout <= _TIMEOUT_MAX:
-            raise InvalidArgumentError(
-                f"timeout is {timeout} s, expected more than 0 and at most {_TIMEOUT_MAX:.0f} s "
-                "[TD1004]"
-            )
-        if isinstance(tls, (str, os.PathLike)):
-            name = os.fspath(tls)
-            files = [os.path.join(name, file) for file in ("tls.crt", "tls.key", "ca.crt")]
-            tls = (files[0], files[1], files[2])
+        check_connection(servers, timeout)
         self._core = _core.PsReader(
             servers=list(servers),
             job=job,
             secret=secret,
-            tls=tls,
+            tls=tls_files(tls),
             insecure_allow_network=insecure_allow_network,
             timeout=timeout,
         )

@@ -48,6 +48,7 @@ const std::map<std::string, std::vector<rpc::PeerRole>>& Allowed() {
       {"OpenSession", {kTrainer, kObserver, kPserver, kAdmin}},
       {"FetchLog", {kPserver}},
       {"FetchCheckpoint", {kPserver}},
+      {"FetchChanges", {kTrainer, kAdmin}},
   };
   return allowed;
 }

@@ -1,0 +1,63 @@
+// The row buckets of a followed table: which server serves each, and from which server the follower
+// has its rows.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/tables/row_buckets.h"
+
+namespace tandem::ps {
+
+// A bucket moves between servers while it is followed, and the servers report their buckets at
+// different times. So several servers may claim one bucket. The claim with the highest ownership
+// epoch is valid: each move of a bucket increases its epoch. Not thread-safe.
+class FollowedBuckets {
+ public:
+  // Row buckets [begin, end), which a server serves since this ownership epoch.
+  struct Range {
+    int begin = 0, end = 0;
+    uint64_t epoch = 0;
+    friend bool operator==(const Range&, const Range&) = default;
+  };
+
+  explicit FollowedBuckets(size_t servers) : claims_(servers), held_(servers) {}
+
+  // Replaces the claims of a server. REQUIRES: 0 <= begin < end <= kRowBuckets.
+  void SetClaims(size_t server, std::span<const Range> ranges);
+  // Records that the follower has the rows of exactly these buckets from the server, as of these
+  // epochs.
+  void SetHeld(size_t server, std::span<const Range> ranges);
+  // Records that the follower has all rows of a bucket from a server. Returns false, and does
+  // nothing, if the server's claim is not the valid one.
+  bool Hold(size_t server, int bucket);
+  // Returns whether the follower has the rows of the bucket from this server, and the server still
+  // serves it since the same epoch.
+  bool Holds(size_t server, int bucket) const;
+
+  // Returns the buckets of which the follower needs all rows from this server, ascending.
+  std::vector<int> Wanted(size_t server) const;
+  // Returns the buckets of which the follower has the rows from this server, ascending.
+  std::vector<Range> Held(size_t server) const { return RangesOf(held_[server]); }
+  // Returns whether the server has the valid claim of a bucket.
+  bool IsNeeded(size_t server) const;
+  // Returns whether no server claims some bucket.
+  bool LacksOwner() const;
+  // Returns whether every bucket has a server and the follower has its rows.
+  bool Complete() const;
+
+ private:
+  // By bucket: the epoch + 1; 0: none.
+  using Epochs = std::array<uint64_t, kRowBuckets>;
+
+  static Epochs EpochsOf(std::span<const Range> ranges);
+  static std::vector<Range> RangesOf(const Epochs& epochs);
+  // Returns the index of the server with the valid claim; -1: no server claims the bucket.
+  int OwnerOf(size_t bucket) const;
+
+  std::vector<Epochs> claims_, held_;  // by server; a bucket is held from one server at most
+};
+
+}  // namespace tandem::ps

@@ -1,0 +1,346 @@
+#include "pserver/client/follow/table_follower.h"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <utility>
+
+#include "common/base/mutex.h"
+#include "common/base/require.h"
+#include "common/codec/tensor_codec.h"
+#include "common/rpc/byte_buffer.h"
+#include "common/rpc/pserver_call.h"
+#include "proto/pserver.pb.h"
+#include "pserver/client/carrier/grpc_ps_channel.h"
+
+namespace tandem::ps {
+namespace {
+
+using Range = FollowedBuckets::Range;
+
+// Pause before a failed request is repeated.
+constexpr Duration kRetryPause = std::chrono::milliseconds(100);
+
+// Returns whether an error of a server that has never replied otherwise is final: the caller's
+// arguments, or the settings of the server, are wrong.
+bool IsFinal(StatusCode code) {
+  switch (code) {
+    case StatusCode::kInvalidArgument:
+    case StatusCode::kNotFound:
+    case StatusCode::kPermissionDenied:
+    case StatusCode::kUnauthenticated:
+    case StatusCode::kFailedPrecondition:
+    case StatusCode::kUnimplemented:
+      return true;
+    default:
+      return false;
+  }
+}
+
+template <typename Served>
+StatusOr<std::vector<Range>> RangesOf(const Served& served) {
+  std::vector<Range> ranges;
+  uint32_t end = 0;
+  for (const ServedBuckets& s : served) {
+    if (s.begin() < end || s.end() <= s.begin() || s.end() > kRowBuckets) {
+      return DataLoss("row buckets [%d, %d) are not possible", s.begin(), s.end());
+    }
+    end = s.end();
+    ranges.push_back({static_cast<int>(s.begin()), static_cast<int>(s.end()), s.epoch()});
+  }
+  return ranges;
+}
+
+Status CheckReply(const FetchChangesReply& reply) {
+  const auto rows = static_cast<size_t>(reply.id_size());
+  const bool buckets = std::ranges::all_of(
+      reply.bucket(), [](uint32_t b) { return b < static_cast<uint32_t>(kRowBuckets); });
+  if (reply.values().size() != rows * reply.dim() * sizeof(float) || !buckets) {
+    return DataLoss("a reply with %d changed rows of %d weights is wrong", rows, reply.dim());
+  }
+  return RangesOf(reply.served()).status();
+}
+
+}  // namespace
+
+// The replies that Next has not taken yet. The callbacks of the calls share it.
+struct TableFollower::Inbox {
+  struct Reply {
+    size_t server = 0;
+    Status status;
+    FetchChangesReply body;
+  };
+  Mutex mu;
+  CondVar filled;
+  std::deque<Reply> replies TD_GUARDED_BY(mu);
+};
+
+struct TableFollower::Server {
+  std::string name;        // in messages
+  bool requested = false;  // a request is under way
+  Time next_request = Time::min();
+  // Position of the follower; nullopt: the server has not replied yet.
+  std::optional<ChangePosition> position;
+  // true: the newest reply had all changes of the server.
+  bool current = false;
+  std::optional<Time> failing_since;  // time of the first error after the newest reply
+  Status error;                       // the newest error since then
+};
+
+StatusOr<std::unique_ptr<TableFollower>> TableFollower::Connect(
+    const std::vector<std::string>& servers, const ReaderOptions& options, FollowOptions follow) {
+  if (servers.empty()) return InvalidArgument("a follower needs at least one server [TD1007]");
+  ChangeToken token;
+  if (!follow.token.empty()) {
+    if (!token.ParseFromString(follow.token)) {
+      return InvalidArgument(
+          "the position is damaged [TD4037]; hint: begin again without a position");
+    }
+    if (token.job() != options.job || token.table() != follow.table) {
+      return InvalidArgument(
+          "the position is one of table %s of job %s, expected table %s of job %s [TD4037]",
+          token.table(), token.job(), follow.table, options.job);
+    }
+    for (const ChangeToken::Server& server : token.server()) {
+      TD_RETURN_IF_ERROR(Annotate(RangesOf(server.held()).status(), "the position [TD4037]"));
+    }
+  }
+  PsOptions of_channel = ChannelOptions(options);
+  of_channel.patience.retries = 0;  // Next repeats failed requests
+  TD_ASSIGN_OR_RETURN(auto channel, GrpcPsChannel::Connect(servers, of_channel));
+  std::unique_ptr<TableFollower> follower(
+      new TableFollower(servers, options, std::move(follow), std::move(channel)));
+  *follower->token_ = std::move(token);
+  return follower;
+}
+
+TableFollower::TableFollower(const std::vector<std::string>& servers, ReaderOptions options,
+                             FollowOptions follow, std::unique_ptr<PsChannel> channel)
+    : options_(std::move(options)),
+      follow_(std::move(follow)),
+      channel_(std::move(channel)),
+      inbox_(std::make_shared<Inbox>()),
+      token_(std::make_unique<ChangeToken>()),
+      buckets_(servers.size()) {
+  for (size_t s = 0; s < servers.size(); ++s) {
+    servers_.push_back(std::make_unique<Server>());
+    servers_.back()->name = PserverName(static_cast<int>(s), servers[s]);
+  }
+}
+
+TableFollower::~TableFollower() { channel_->Close(); }
+
+StatusOr<std::optional<TableChange>> TableFollower::Next(Duration timeout) {
+  const Time until = channel_->Now() + timeout;
+  while (true) {
+    if (options_.stop && options_.stop()) return Cancelled("the follower stopped on request");
+    SendRequests();
+    AwaitReply(std::min(until, NextRequest()));
+    TD_ASSIGN_OR_RETURN(std::optional<TableChange> change, TakeReply());
+    if (change) return change;
+    TD_RETURN_IF_ERROR(CheckPatience());
+    if (channel_->Now() >= until) return std::nullopt;
+  }
+}
+
+std::string TableFollower::token() const {
+  ChangeToken token;
+  token.set_job(options_.job);
+  token.set_table(follow_.table);
+  for (size_t s = 0; s < servers_.size(); ++s) {
+    if (!servers_[s]->position) continue;
+    ChangeToken::Server* const server = token.add_server();
+    *server->mutable_position() = *servers_[s]->position;
+    for (const Range& range : buckets_.Held(s)) {
+      ServedBuckets* const held = server->add_held();
+      held->set_begin(static_cast<uint32_t>(range.begin));
+      held->set_end(static_cast<uint32_t>(range.end));
+      held->set_epoch(range.epoch);
+    }
+  }
+  // Positions of servers that have not replied yet.
+  for (const ChangeToken::Server& server : token_->server()) *token.add_server() = server;
+  return token.SerializeAsString();
+}
+
+// ---- Requests
+
+void TableFollower::SendRequests() {
+  const Time now = channel_->Now();
+  for (size_t s = 0; s < servers_.size(); ++s) {
+    if (!servers_[s]->requested && servers_[s]->next_request <= now) SendRequest(s);
+  }
+}
+
+void TableFollower::SendRequest(size_t server) {
+  Server& to = *servers_[server];
+  TD_REQUIRE(!to.requested);
+  FetchChangesRequest request;
+  request.set_job(options_.job);
+  request.set_table(follow_.table);
+  request.set_bytes_max(follow_.bytes_max);
+  if (to.position) {
+    *request.mutable_position() = *to.position;
+    for (const int bucket : buckets_.Wanted(server)) {
+      request.add_bucket(static_cast<uint32_t>(bucket));
+    }
+  }
+  to.requested = true;
+  channel_->Call(static_cast<int>(server), rpc::PserverCall::kFetchChanges,
+                 rpc::EncodedProto(request), channel_->Now() + options_.timeout,
+                 [inbox = inbox_, server](const Status& status, codec::Fragments bytes) {
+                   Inbox::Reply reply{.server = server, .status = status, .body = {}};
+                   if (status.ok()) reply.status = rpc::ParseMessage(bytes, &reply.body);
+                   MutexLock lock(inbox->mu);
+                   inbox->replies.push_back(std::move(reply));
+                   inbox->filled.NotifyOne();
+                 });
+}
+
+Time TableFollower::NextRequest() const {
+  Time next = Time::max();
+  for (const auto& server : servers_) {
+    if (!server->requested) next = std::min(next, server->next_request);
+  }
+  return next;
+}
+
+void TableFollower::AwaitReply(Time until) {
+  const Time deadline = std::min(until, channel_->Now() + kStopInterval);
+  MutexLock lock(inbox_->mu);
+  while (inbox_->replies.empty() && inbox_->filled.WaitUntil(inbox_->mu, deadline)) {
+  }
+}
+
+// ---- Replies
+
+StatusOr<std::optional<TableChange>> TableFollower::TakeReply() {
+  Inbox::Reply reply;
+  {
+    MutexLock lock(inbox_->mu);
+    if (inbox_->replies.empty()) return std::nullopt;
+    reply = std::move(inbox_->replies.front());
+    inbox_->replies.pop_front();
+  }
+  Server& server = *servers_[reply.server];
+  server.requested = false;
+  if (reply.status.ok()) reply.status = CheckReply(reply.body);
+  if (!reply.status.ok()) {
+    TD_RETURN_IF_ERROR(TakeError(server, reply.status));
+    return std::nullopt;
+  }
+  server.failing_since.reset();
+  TD_ASSIGN_OR_RETURN(TableChange change, Accept(reply.server, reply.body));
+  change.current = IsCurrent();
+  const bool news = change.current != was_current_;
+  was_current_ = change.current;
+  if (change.replaced.empty() && change.ids.empty() && change.removed.empty() &&
+      !(news && change.current)) {
+    return std::nullopt;
+  }
+  return change;
+}
+
+Status TableFollower::TakeError(Server& server, const Status& error) {
+  const Time now = channel_->Now();
+  server.error = Annotate(error, server.name);
+  server.next_request = now + kRetryPause;
+  if (!server.position && IsFinal(error.code())) return server.error;
+  if (!server.failing_since) server.failing_since = now;
+  return OkStatus();
+}
+
+void TableFollower::Begin(size_t server, const FetchChangesReply& reply) {
+  Server& from = *servers_[server];
+  from.position = reply.position();
+  buckets_.SetHeld(server, {});
+  const auto positions = token_->mutable_server();
+  for (auto it = positions->begin(); it != positions->end(); ++it) {
+    if (it->position().history() != reply.position().history()) continue;
+    from.position = it->position();
+    buckets_.SetHeld(server, *RangesOf(it->held()));
+    positions->erase(it);
+    break;
+  }
+  // No server has the other positions if all servers have replied.
+  if (std::ranges::all_of(servers_, [](const auto& s) { return s->position.has_value(); }))
+    positions->Clear();
+}
+
+StatusOr<TableChange> TableFollower::Accept(size_t server, const FetchChangesReply& reply) {
+  Server& from = *servers_[server];
+  TableChange change{.server = server,
+                     .version = reply.version(),
+                     .replaced = {},
+                     .dim = reply.dim(),
+                     .ids = {},
+                     .values = {},
+                     .removed = {}};
+  TD_ASSIGN_OR_RETURN(const std::vector<Range> claims, RangesOf(reply.served()));
+  buckets_.SetClaims(server, claims);
+  const bool first = !from.position.has_value();
+  if (first) {
+    Begin(server, reply);
+  } else {
+    from.position = reply.position();
+    if (reply.restart()) buckets_.SetHeld(server, {});
+  }
+  for (const uint32_t bucket : reply.bucket()) {
+    if (buckets_.Hold(server, static_cast<int>(bucket))) {
+      change.replaced.push_back(static_cast<int>(bucket));
+    }
+  }
+  const auto accepts = [&](uint64_t id) { return buckets_.Holds(server, RowBucket(id)); };
+  const size_t row_bytes = reply.dim() * sizeof(float);
+  for (int i = 0; i < reply.id_size(); ++i) {
+    if (!accepts(reply.id(i))) continue;
+    change.ids.push_back(reply.id(i));
+    change.values.resize(change.values.size() + reply.dim());
+    std::memcpy(change.values.data() + change.values.size() - reply.dim(),
+                reply.values().data() + static_cast<size_t>(i) * row_bytes, row_bytes);
+  }
+  for (const uint64_t id : reply.removed()) {
+    if (accepts(id)) change.removed.push_back(id);
+  }
+  from.current = !first && !reply.restart() && reply.position().version() >= reply.version();
+  // A reply that brought rows may have left others out.
+  const bool more = first || reply.restart() || !from.current || reply.bucket_size() != 0;
+  from.next_request = channel_->Now() + (more ? Duration::zero() : follow_.interval);
+  return change;
+}
+
+// ---- State
+
+bool TableFollower::IsCurrent() const {
+  return std::ranges::all_of(servers_, [](const auto& s) { return s->current; }) &&
+         buckets_.Complete();
+}
+
+Status TableFollower::CheckPatience() {
+  const Time now = channel_->Now();
+  for (size_t s = 0; s < servers_.size(); ++s) {
+    Server& server = *servers_[s];
+    const bool needed = !server.position || buckets_.IsNeeded(s);
+    if (!needed || !server.failing_since || now - *server.failing_since < options_.timeout) {
+      continue;
+    }
+    server.failing_since = now;  // for the next call of Next
+    return server.error;
+  }
+  const bool lacks =
+      std::ranges::all_of(servers_, [](const auto& s) { return s->position.has_value(); }) &&
+      buckets_.LacksOwner();
+  if (!lacks) {
+    unowned_since_.reset();
+    return OkStatus();
+  }
+  if (!unowned_since_) unowned_since_ = now;
+  if (now - *unowned_since_ < options_.timeout) return OkStatus();
+  unowned_since_ = now;
+  return OutOfRange(
+      "none of the named servers serves some of the rows of table %s: a server of the job is not "
+      "named [TD4035]; hint: name all pservers of the job, or one replica of each",
+      follow_.table);
+}
+
+}  // namespace tandem::ps

@@ -1,0 +1,91 @@
+#include "pserver/shard/change_reader.h"
+
+#include <algorithm>
+#include <bitset>
+
+#include "common/base/require.h"
+
+namespace tandem::pserver {
+
+StatusOr<TableChanges> ChangeReader::Read(const ChangesQuery& query) {
+  TD_REQUIRE(state_.initialised() && query.bytes_max > 0);
+  const int found = state_.params->tables().Find(query.table);
+  if (found < 0) return NotFound("this server has no table \"%s\" [TD4034]", query.table);
+  SparseTable& table = state_.params->tables().table(found);
+  if (!table.changed().remembers()) {
+    if (state_.options.table_memory.changed_rows == 0) {
+      return FailedPrecondition(
+          "this server does not record changes of tables [TD4036]; hint: start it with "
+          "--durability=logged");
+    }
+    return Unimplemented(
+        "the optimizer of table %s also changes rows without a gradient, so the table cannot be "
+        "followed [TD4036]; hint: set optimizer.lazy_mode",
+        query.table);
+  }
+  if (query.after && std::max(query.after->version, query.after->until) > state_.version) {
+    return Unavailable("this server has version %d, and the reader has version %d already",
+                       state_.version, query.after->version);
+  }
+  TableChanges changes{.version = state_.version,
+                       .number = state_.journal.settled_number(),
+                       .up_to = {.version = state_.version},
+                       .dim = table.spec().dim()};
+  AddServed(table, changes);
+  if (query.after) {
+    TD_RETURN_IF_ERROR(AddBuckets(query, table, changes));
+    TD_RETURN_IF_ERROR(AddChanged(query, table, changes));
+  }
+  return changes;
+}
+
+Status ChangeReader::AddBuckets(const ChangesQuery& query, const SparseTable& table,
+                                TableChanges& changes) const {
+  for (const int bucket : query.buckets) {
+    if (changes.values.size() * sizeof(float) >= query.bytes_max) break;
+    if (!table.buckets().serves(bucket)) continue;
+    TD_ASSIGN_OR_RETURN(const TablePage page, table.Page(bucket, /*with_slots=*/false, SIZE_MAX,
+                                                         state_.version, bucket + 1));
+    const RowValues& rows = page.rows;
+    changes.ids.insert(changes.ids.end(), rows.ids.begin(), rows.ids.end());
+    changes.values.insert(changes.values.end(), rows.content.begin(), rows.content.end());
+    changes.buckets.push_back(bucket);
+  }
+  return OkStatus();
+}
+
+Status ChangeReader::AddChanged(const ChangesQuery& query, SparseTable& table,
+                                TableChanges& changes) const {
+  const size_t row_bytes = sizeof(uint64_t) + static_cast<size_t>(changes.dim) * sizeof(float);
+  const size_t wanted = std::max<size_t>(query.bytes_max / row_bytes, 1);
+  std::optional<ChangedRows::Result> changed =
+      table.changed().After(*query.after, state_.version, wanted);
+  if (!changed) {
+    // The rows of the added buckets are valid for a reader that begins again at this version.
+    changes.restart = true;
+    return OkStatus();
+  }
+  std::bitset<kRowBuckets> added;
+  for (const int bucket : changes.buckets) added.set(static_cast<size_t>(bucket));
+  std::erase_if(changed->ids, [&](uint64_t id) {
+    return added[static_cast<size_t>(RowBucket(id))] || !table.buckets().serves(RowBucket(id));
+  });
+  changes.up_to = changed->up_to;
+  return table.ReadExisting(changed->ids, changes);
+}
+
+void ChangeReader::AddServed(const SparseTable& table, TableChanges& changes) const {
+  const BucketMap& map = migrations_.moves().map;
+  for (int bucket = 0; bucket < kRowBuckets; ++bucket) {
+    if (!table.buckets().serves(bucket)) continue;
+    const uint64_t epoch = map.epoch(bucket);
+    if (!changes.served.empty() && changes.served.back().end == bucket &&
+        changes.served.back().epoch == epoch) {
+      ++changes.served.back().end;
+    } else {
+      changes.served.push_back({bucket, bucket + 1, epoch});
+    }
+  }
+}
+
+}  // namespace tandem::pserver

@@ -1,0 +1,379 @@
+// Followers of a table get exactly its rows, whatever happens to the servers: restarts, restores,
+// replicas, promotions, moves of rows.
+#include "pserver/client/follow/table_follower.h"
+
+#include <fstream>
+#include <map>
+#include <random>
+
+#include "pserver/client/carrier/grpc_ps_channel.h"
+#include "pserver/client/moves/bucket_migrator.h"
+#include "pserver/standby.h"
+#include "tests/unit/pserver/replica_fixture.h"
+
+namespace tandem::pserver {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+constexpr Duration kPoll = std::chrono::milliseconds(20);
+
+using RowMap = std::map<uint64_t, std::vector<float>>;
+
+// The rows of a table, as one who applies all changes has them.
+struct Followed {
+  std::unique_ptr<ps::TableFollower> follower;
+  RowMap rows;
+  size_t received = 0;  // number of rows in all changes
+  size_t replaced = 0;  // number of row buckets that were sent whole
+  bool current = false;
+
+  void Apply(const ps::TableChange& change) {
+    const std::set<int> whole(change.replaced.begin(), change.replaced.end());
+    std::erase_if(rows, [&](const auto& row) { return whole.contains(RowBucket(row.first)); });
+    for (size_t i = 0; i < change.ids.size(); ++i) {
+      const float* const values = change.values.data() + i * static_cast<size_t>(change.dim);
+      rows[change.ids[i]].assign(values, values + change.dim);
+    }
+    for (const uint64_t id : change.removed) rows.erase(id);
+    received += change.ids.size();
+    replaced += whole.size();
+    current |= change.current;
+  }
+  Status Step() {
+    TD_ASSIGN_OR_RETURN(const auto change, follower->Next(kPoll));
+    if (change) Apply(*change);
+    return OkStatus();
+  }
+};
+
+class FollowTest : public ReplicaTest {
+ protected:
+  PserverOptions Listening(const std::string& name, int index = 0) const {
+    PserverOptions options = OptionsOf(name, index);
+    options.rpc.listen = {.path = dir_ + "/socket-" + std::to_string(index)};
+    options.rpc.patience = kPatience;
+    options.changed_rows_max = changed_rows_max_;
+    return options;
+  }
+  // Starts a server that another process could replace at the same address.
+  void Start(const std::string& name, int index = 0) {
+    const PserverOptions options = Listening(name, index);
+    auto server = Pserver::Start(options, metrics_);
+    ASSERT_TRUE(server.ok()) << server.status();
+    if (servers_.size() == static_cast<size_t>(index)) {
+      servers_.push_back(nullptr);
+      endpoints_.push_back(ToString(options.rpc.listen));
+    }
+    servers_[static_cast<size_t>(index)] = *std::move(server);
+  }
+  Followed Follow(const std::vector<std::string>& servers, const std::string& token = "") const {
+    auto follower = ps::TableFollower::Connect(servers, {.timeout = kPatience},
+                                               {.table = "emb", .token = token});
+    CHECK(follower.ok()) << follower.status();
+    return {.follower = *std::move(follower), .rows = {}};
+  }
+  static RowMap RowsOf(ps::PsClient& client) {
+    const auto rows = client.PullTable("emb", /*slots=*/false);
+    CHECK(rows.ok()) << rows.status();
+    RowMap all;
+    for (size_t i = 0; i < rows->ids.size(); ++i) {
+      const float* const values = rows->content.data() + i * 4;
+      all[rows->ids[i]].assign(values, values + 4);
+    }
+    return all;
+  }
+  // Reads changes until the follower has the rows of the servers.
+  static void Await(Followed& followed, const RowMap& rows) {
+    const Time until = SteadyNow() + kPatience;
+    while (followed.rows != rows && SteadyNow() < until) {
+      const Status status = followed.Step();
+      ASSERT_TRUE(status.ok()) << status;
+    }
+    EXPECT_EQ(followed.rows, rows);
+  }
+  void PushSome(ps::PsClient& client, uint64_t from, uint64_t to) {
+    for (uint64_t step = from; step < to; ++step) {
+      PushRows(client, step, static_cast<int64_t>(step * 37 % 900));
+    }
+  }
+  std::unique_ptr<ps::PsClient> ClientOf(const ps::PsTable& table,
+                                         const ps::PsOptimizer& optimizer = {"adagrad", {}}) {
+    ps::PsOptions options;
+    options.patience.retries = 1000;
+    options.patience.step_timeout = kPatience;
+    auto client = *Client(0, 1, options);
+    CHECK(client->Configure({}, ps::PsMode::kASync, optimizer, {table}).ok());
+    CHECK(client->InitOrFetch({}).ok());
+    return client;
+  }
+
+  size_t changed_rows_max_ = size_t{1} << 20;
+};
+
+TEST_F(FollowTest, AFollowerGetsAllRowsAndThenTheirChanges) {
+  Start("a", 0);
+  Start("b", 1);
+  const auto client = ClientOf(kTable);
+  PushSome(*client, 0, 100);
+  Followed followed = Follow(endpoints_);
+  Await(followed, RowsOf(*client));
+  EXPECT_EQ(followed.replaced, static_cast<size_t>(kRowBuckets));
+  while (!followed.current) ASSERT_TRUE(followed.Step().ok());
+  const size_t snapshot = followed.received;
+  PushSome(*client, 100, 120);
+  Await(followed, RowsOf(*client));
+  EXPECT_EQ(followed.replaced, static_cast<size_t>(kRowBuckets));
+  EXPECT_LE(followed.received, snapshot + 40);  // two rows in each step
+}
+
+TEST_F(FollowTest, AFollowerThatIsSlowGetsEachRowOnce) {
+  Start("a");
+  const auto client = ClientOf(kTable);
+  Followed followed = Follow(endpoints_);
+  while (!followed.current) ASSERT_TRUE(followed.Step().ok());
+  for (uint64_t step = 0; step < 500; ++step) PushRows(*client, step, 7);
+  Await(followed, RowsOf(*client));
+  EXPECT_LE(followed.received, 10u);  // two rows, in the few replies that were under way
+}
+
+TEST_F(FollowTest, AFollowerContinuesAtItsToken) {
+  Start("a", 0);
+  Start("b", 1);
+  const auto client = ClientOf(kTable);
+  PushSome(*client, 0, 100);
+  Followed followed = Follow(endpoints_);
+  Await(followed, RowsOf(*client));
+  const std::string token = followed.follower->token();
+  PushSome(*client, 100, 110);
+  const std::vector<std::string> reversed = {endpoints_[1], endpoints_[0]};
+  Followed next = Follow(reversed, token);
+  next.rows = followed.rows;
+  Await(next, RowsOf(*client));
+  EXPECT_EQ(next.replaced, 0u);
+  EXPECT_LE(next.received, 20u);
+  // A token that is taken before the first reply is the token that was given.
+  Followed idle = Follow(endpoints_, next.follower->token());
+  Followed last = Follow(endpoints_, idle.follower->token());
+  last.rows = next.rows;
+  PushSome(*client, 110, 112);
+  Await(last, RowsOf(*client));
+  EXPECT_EQ(last.replaced, 0u);
+}
+
+// The rows of the snapshot do not fit into a reply, and change meanwhile.
+TEST_F(FollowTest, RowsChangeDuringTheSnapshot) {
+  Start("a");
+  const auto client = ClientOf(kTable);
+  PushSome(*client, 0, 900);
+  auto follower = ps::TableFollower::Connect(endpoints_, {.timeout = kPatience},
+                                             {.table = "emb", .token = "", .bytes_max = 100});
+  ASSERT_TRUE(follower.ok()) << follower.status();
+  Followed followed{.follower = *std::move(follower), .rows = {}};
+  for (uint64_t step = 900; step < 1100; ++step) {
+    PushSome(*client, step, step + 1);
+    ASSERT_TRUE(followed.Step().ok());
+    if (step % 20 == 0) {  // continues with another process in the middle of the snapshot
+      const std::string token = followed.follower->token();
+      followed.follower = *ps::TableFollower::Connect(
+          endpoints_, {.timeout = kPatience}, {.table = "emb", .token = token, .bytes_max = 100});
+    }
+  }
+  Await(followed, RowsOf(*client));
+}
+
+TEST_F(FollowTest, RemovedRowsAreTold) {
+  Start("a");
+  ps::PsTable table = kTable;
+  table.rules = "ttl=3 shrink_every=4";
+  const auto client = ClientOf(table);
+  PushRows(*client, 0, 100);
+  Followed followed = Follow(endpoints_);
+  Await(followed, RowsOf(*client));
+  ASSERT_TRUE(followed.rows.contains(100));
+  for (uint64_t step = 1; step < 20; ++step) PushRows(*client, step, 500);
+  const RowMap rows = RowsOf(*client);
+  ASSERT_FALSE(rows.contains(100));
+  Await(followed, rows);
+}
+
+TEST_F(FollowTest, AFollowerThatFellTooFarBackGetsAllRowsAgain) {
+  changed_rows_max_ = 50;
+  Start("a");
+  const auto client = ClientOf(kTable);
+  PushSome(*client, 0, 10);
+  Followed followed = Follow(endpoints_);
+  Await(followed, RowsOf(*client));
+  while (!followed.current) ASSERT_TRUE(followed.Step().ok());
+  PushSome(*client, 10, 200);
+  Await(followed, RowsOf(*client));
+  EXPECT_EQ(followed.replaced, 2 * static_cast<size_t>(kRowBuckets));
+}
+
+TEST_F(FollowTest, AFollowerContinuesAfterAServerRestarts) {
+  Start("a", 0);
+  Start("b", 1);
+  const auto client = ClientOf(kTable);
+  PushSome(*client, 0, 60);
+  Followed followed = Follow(endpoints_);
+  Await(followed, RowsOf(*client));
+  servers_[0].reset();  // without a checkpoint
+  Start("a", 0);
+  PushSome(*client, 60, 70);
+  Await(followed, RowsOf(*client));
+  EXPECT_EQ(followed.replaced, static_cast<size_t>(kRowBuckets));
+}
+
+TEST_F(FollowTest, AFollowerOfARestoredServerHasTheRestoredRows) {
+  Start("a");
+  const auto client = ClientOf(kTable);
+  PushSome(*client, 0, 20);
+  ASSERT_TRUE(servers_[0]->SaveCheckpoint().ok());
+  PushSome(*client, 20, 60);
+  Followed followed = Follow(endpoints_);
+  Await(followed, RowsOf(*client));
+  ASSERT_EQ(*client->Restore(), 20u);
+  Await(followed, RowsOf(*client));
+  PushSome(*client, 20, 90);  // other rows than before the restore, in the same versions
+  Await(followed, RowsOf(*client));
+}
+
+TEST_F(FollowTest, AReplicaAnswersFollowersOfItsPrimary) {
+  Start("a");
+  const auto client = ClientOf(kTable);
+  PushSome(*client, 0, 30);
+  const auto replica = ReplicaOf(endpoints_[0], "r");
+  const std::string address = ReplicaTest::Await(*replica, 30);
+  Followed followed = Follow({address});
+  Await(followed, RowsOf(*client));
+  const std::string token = followed.follower->token();
+  PushSome(*client, 30, 50);
+  Await(followed, RowsOf(*client));
+  // The token of a replica is one of its primary too.
+  Followed at_primary = Follow(endpoints_, token);
+  const size_t before = at_primary.received;
+  at_primary.rows = followed.rows;
+  PushSome(*client, 50, 52);
+  Await(at_primary, RowsOf(*client));
+  EXPECT_EQ(at_primary.replaced, 0u);
+  EXPECT_LE(at_primary.received, before + 44);
+}
+
+TEST_F(FollowTest, AFollowerContinuesAfterAPromotion) {
+  PserverOptions options = Listening("a");
+  options.standbys = 1;
+  auto primary = Pserver::Start(options, metrics_);
+  ASSERT_TRUE(primary.ok()) << primary.status();
+  servers_.push_back(*std::move(primary));
+  endpoints_ = {ToString(options.rpc.listen)};
+  PserverOptions of_standby = options;
+  of_standby.member = 1;
+  of_standby.data_dir = dir_ + "/b";
+  auto standby = *Standby::Start(of_standby, options.rpc.listen, metrics_);
+  const auto client = ClientOf(kTable);
+  PushSome(*client, 0, 30);
+  Followed followed = Follow(endpoints_);
+  Await(followed, RowsOf(*client));
+  servers_[0].reset();
+  std::filesystem::remove_all(dir_ + "/a");
+  auto promoted = standby->Promote(2);
+  ASSERT_TRUE(promoted.ok()) << promoted.status();
+  servers_[0] = *std::move(promoted);
+  PserverOptions of_next = options;
+  of_next.data_dir = dir_ + "/c";
+  const auto next = *Standby::Start(of_next, options.rpc.listen, metrics_);
+  PushSome(*client, 30, 40);
+  Await(followed, RowsOf(*client));
+  EXPECT_EQ(followed.replaced, static_cast<size_t>(kRowBuckets));
+}
+
+TEST_F(FollowTest, RowsMoveBetweenServersWhileTheyAreFollowed) {
+  Start("a", 0);
+  Start("b", 1);
+  const auto client = ClientOf(kTable);
+  PushSome(*client, 0, 200);
+  Followed followed = Follow(endpoints_);
+  Await(followed, RowsOf(*client));
+  const auto channel = *ps::GrpcPsChannel::Connect(endpoints_, {});
+  ps::BucketMigrator migrator(*channel, endpoints_, {});
+  uint64_t step = 200;
+  for (const int target : {1, 0, 1}) {
+    ps::BucketTransfer transfer{.source = 1 - target, .target = target, .buckets = {}};
+    for (int b = 0; b < 100; ++b) transfer.buckets.push_back(b);
+    const Status status = migrator.Run({transfer}, [&](const ps::MoveProgress&) {
+      PushSome(*client, step, step + 1);
+      ++step;
+      ASSERT_TRUE(followed.Step().ok());
+    });
+    ASSERT_TRUE(status.ok()) << status;
+    PushSome(*client, step, step + 20);
+    step += 20;
+    Await(followed, RowsOf(*client));
+  }
+  channel->Close();
+}
+
+TEST_F(FollowTest, TablesThatCannotBeFollowedAreRefused) {
+  const auto error_of = [&](const std::string& table) {
+    auto follower =
+        ps::TableFollower::Connect(endpoints_, {.timeout = kPatience}, {.table = table});
+    CHECK(follower.ok()) << follower.status();
+    return (*follower)->Next(kPatience).status();
+  };
+  {
+    PserverOptions unlogged;
+    unlogged.job = "job";
+    StartServers(1, unlogged);
+    const auto client = ClientOf(kTable);
+    EXPECT_EQ(error_of("emb").code(), StatusCode::kFailedPrecondition);
+    EXPECT_THAT(ToString(error_of("emb")), HasSubstr("TD4036"));
+    servers_.clear();
+    endpoints_.clear();
+  }
+  Start("a");
+  const auto client = ClientOf(kTable, {"adam", {}});
+  EXPECT_EQ(error_of("emb").code(), StatusCode::kUnimplemented);
+  EXPECT_THAT(ToString(error_of("emb")), HasSubstr("TD4036"));
+  EXPECT_EQ(error_of("none").code(), StatusCode::kNotFound);
+}
+
+TEST_F(FollowTest, TokensOfOthersAreRefused) {
+  Start("a");
+  const auto client = ClientOf(kTable);
+  Followed followed = Follow(endpoints_);
+  while (!followed.current) ASSERT_TRUE(followed.Step().ok());
+  const std::string token = followed.follower->token();
+  const auto connect = [&](const std::string& table, const std::string& with) {
+    return ps::TableFollower::Connect(endpoints_, {.timeout = kPatience},
+                                      {.table = table, .token = with})
+        .status();
+  };
+  EXPECT_THAT(ToString(connect("other", token)), HasSubstr("TD4037"));
+  EXPECT_THAT(ToString(connect("emb", "damaged")), HasSubstr("TD4037"));
+  EXPECT_TRUE(connect("emb", token).ok());
+}
+
+TEST_F(FollowTest, AServerThatDoesNotReturnIsNamed) {
+  Start("a");
+  const auto client = ClientOf(kTable);
+  auto follower = ps::TableFollower::Connect(
+      endpoints_, {.timeout = std::chrono::milliseconds(500)}, {.table = "emb"});
+  ASSERT_TRUE(follower.ok()) << follower.status();
+  Followed followed{.follower = *std::move(follower), .rows = {}};
+  while (!followed.current) ASSERT_TRUE(followed.Step().ok());
+  servers_[0].reset();
+  const Time until = SteadyNow() + kPatience;
+  Status status;
+  while (status.ok() && SteadyNow() < until) status = followed.Step();
+  EXPECT_THAT(ToString(status), HasSubstr("pserver 0"));
+  Start("a");  // the follower may go on
+  PushRows(*client, 0, 5);
+  const RowMap rows = RowsOf(*client);
+  while (followed.rows != rows && SteadyNow() < until) (void)followed.Step();
+  EXPECT_EQ(followed.rows, rows);
+}
+
+}  // namespace
+}  // namespace tandem::pserver

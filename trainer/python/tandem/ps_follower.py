@@ -1,0 +1,162 @@
+"""The follower of `tandem.ps`: the changes of a table of a running job, as they happen."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, NamedTuple, Optional, Sequence
+
+import numpy
+import numpy.typing
+
+from . import _core
+from .errors import InvalidArgumentError
+from .ps_reader import Tls, check_connection, tls_files
+
+__all__ = ["Change", "Follower", "follow"]
+
+Array = numpy.typing.NDArray[Any]
+
+_FACTOR = numpy.uint64(0x9E3779B97F4A7C15)
+_WAIT = 3600.0  # seconds of one call of the C++ module
+
+
+class Change(NamedTuple):
+    """Changes of a table on one server. Whoever applies all changes in order has its rows.
+
+    Attributes:
+        server: the index of the server in `servers`.
+        version: the version of the server, in updates, that the values have.
+        replaced: int64 [buckets], row buckets (`tandem.ps.row_buckets`) of which `ids` has all
+            rows. Earlier rows of these buckets that are not in `ids` do not exist any more.
+        ids: int64 [rows], rows that are new or changed, each once.
+        values: float32 [rows, dim], their weights.
+        removed: int64 [rows], rows that do not exist any more.
+        current: whether one who has applied this change has all rows, as of the newest reply of
+            every server.
+        token: the position after this change, for `follow`.
+    """
+
+    server: int
+    version: int
+    replaced: Array
+    ids: Array
+    values: Array
+    removed: Array
+    current: bool
+    token: bytes
+
+    def apply(self, rows: Dict[int, Array]) -> None:
+        """Applies the change to `rows`, which has the weights (float32 [dim]) of each row."""
+        if len(self.replaced):
+            known = numpy.fromiter(rows, numpy.int64, len(rows))
+            buckets = (known.astype(numpy.uint64) * _FACTOR) >> numpy.uint64(54)
+            for row in known[numpy.isin(buckets, self.replaced)].tolist():
+                del rows[row]
+        for row in self.removed.tolist():
+            rows.pop(row, None)
+        rows.update(zip(self.ids.tolist(), self.values))
+
+
+class Follower:
+    """Follows a table of a job, without being one of its trainers: first all its rows, then every
+    change.
+
+    A follower that is slow gets the newest values of rows that changed several times, and never
+    holds up training. If it was away for too long, it gets all rows again. Only one thread at a
+    time may wait for a change.
+
+        rows = {}
+        with tandem.ps.Follower(["127.0.0.1:7000"], "emb", job="mine") as follower:
+            for change in follower:
+                change.apply(rows)
+
+    Args:
+        servers: "host:port" or "unix:/path" of all pservers of the job, in any order, or of one
+            replica of each. They need `--durability=logged`.
+        table: the name of the table.
+        job, secret, tls, insecure_allow_network: as for Reader.
+        token: the position at which the follower continues, from Change.token; b"": from all rows.
+        timeout: seconds for which a server may be silent, while it is replaced for example.
+        interval: seconds between two requests to a server that had no changes.
+
+    Raises:
+        InvalidArgumentError: an argument is wrong, or the token is one of another table or job.
+        UnavailableError, DeadlineExceededError: a server does not reply.
+        UnauthenticatedError, PermissionDeniedError: the secret or the certificate is wrong.
+    """
+
+    def __init__(
+        self,
+        servers: Sequence[str],
+        table: str,
+        *,
+        job: str = "job",
+        secret: str = "",
+        tls: Tls = None,
+        token: bytes = b"",
+        timeout: float = 60.0,
+        interval: float = 0.02,
+        insecure_allow_network: bool = False,
+    ) -> None:
+        check_connection(servers, timeout)
+        if not 0 < interval <= 3600:
+            raise InvalidArgumentError(
+                f"interval is {interval} s, expected more than 0 and at most 3600 s [TD1004]"
+            )
+        self._core = _core.PsFollower(
+            servers=list(servers),
+            table=table,
+            job=job,
+            secret=secret,
+            tls=tls_files(tls),
+            insecure_allow_network=insecure_allow_network,
+            timeout=timeout,
+            token=token,
+            interval=interval,
+        )
+
+    def __enter__(self) -> Follower:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Change]:
+        while True:
+            change = self.next(_WAIT)
+            if change is not None:
+                yield change
+
+    def close(self) -> None:
+        """Disconnects as soon as another thread does not wait any more. Later calls raise
+        FailedPreconditionError."""
+        self._core.close()
+
+    def next(self, timeout: float) -> Optional[Change]:
+        """Returns the next change, or None if there was none for `timeout` seconds. After an error,
+        it may be called again. Ctrl-C ends the wait.
+
+        Raises:
+            NotFoundError: the job has no such table.
+            FailedPreconditionError: the servers have no `--durability=logged`.
+            UnimplementedError: the optimizer of the table also changes rows without a gradient.
+            UnavailableError, DeadlineExceededError: a server has not replied for the time limit.
+            OutOfRangeError: no server has served some rows for the time limit.
+        """
+        found = self._core.next(timeout)
+        return None if found is None else Change(*found)
+
+
+def follow(servers: Sequence[str], table: str, **options: Any) -> Iterator[Change]:
+    """Yields the changes of a table of a running job: first all its rows, then every change.
+
+        for change in tandem.ps.follow(["127.0.0.1:7000"], "emb", job="mine"):
+            change.apply(rows)
+
+    Args:
+        servers, table, options: as for Follower.
+
+    Raises:
+        All errors of Follower and of Follower.next.
+    """
+    with Follower(servers, table, **options) as follower:
+        yield from follower
