@@ -97,7 +97,8 @@ constexpr auto kFields<CodedPush> =
                Field{11, Path{kHeader, &PushHeader::origin_sequence}},
                Field{12, Path{kNumbers, &SentNumbers::sent}, kServersMax},
                Field{13, Path{kNumbers, &SentNumbers::ended}, kServersMax},
-               Field{14, Path{kHeader, &PushHeader::finite}}};
+               Field{14, Path{kHeader, &PushHeader::finite}},
+               Field{15, Path{kHeader, &PushHeader::once}}};
 
 template <>
 constexpr auto kFields<CodedTimes> =

@@ -40,6 +40,7 @@ struct PushHeader {
   uint64_t origin_sequence = 0;  // sequence of the push to origin_server
   SentNumbers numbers = {};
   bool finite = false;  // true: the sender has checked that all gradients are finite
+  bool once = false;    // true: the server accepts each step of the trainer once
 };
 
 }  // namespace tandem

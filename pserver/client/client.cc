@@ -342,6 +342,23 @@ StatusOr<std::vector<PsServerInfo>> PsClient::ServerInfo() {
   return all;
 }
 
+StatusOr<uint64_t> PsClient::StepsPushed() {
+  uint64_t steps = UINT64_MAX;
+  for (const PsServer* const server : impl_->placement.Servers()) {
+    if (!impl_->placement.OwnsAny(*server)) continue;
+    const auto reply = std::make_shared<StatusReply>();
+    TD_ASSIGN_OR_RETURN(const bool told,
+                        impl_->caller.CallOwner(*server, PserverCall::kGetStatus, StatusRequest(),
+                                                reply, impl_->options.patience.start_timeout));
+    if (!told) continue;
+    for (const TrainerStatus& t : reply->trainer()) {
+      if (t.trainer_id() != static_cast<uint32_t>(impl_->options.trainer)) continue;
+      steps = std::min<uint64_t>(steps, t.steps());
+    }
+  }
+  return steps == UINT64_MAX ? 0 : steps;
+}
+
 void PsClient::AskWaits(std::function<void(const StatusOr<std::vector<double>>&)> done) {
   const auto& servers = impl_->placement.first_servers();
   const auto owner = std::find_if(servers.begin(), servers.end(), [this](const auto& server) {

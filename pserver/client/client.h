@@ -112,6 +112,10 @@ class PsClient {
   // Returns the state of all servers. Blocks. Omits servers that gave all their buckets away
   // (tandem drain), because such a server may have stopped.
   StatusOr<std::vector<PsServerInfo>> ServerInfo();
+  // Returns the number of steps that this trainer, in all its incarnations, has pushed to every
+  // server that owns parameters, with PsJobRules::each_step_once. Some servers may have further
+  // steps, which they accept as duplicates. Blocks. REQUIRES: Configure was OK.
+  StatusOr<uint64_t> StepsPushed();
   // Calls `done` with one number for each trainer: the seconds for which calls of the trainer have
   // waited for other trainers since the server started. Asks only one of the servers that have
   // parameters. Returns immediately.

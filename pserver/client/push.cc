@@ -113,7 +113,8 @@ StatusOr<std::vector<PushPart>> Pusher::Split(uint64_t step, float learning_rate
     part.header = {.caller = {options.job, options.trainer, options.incarnation},
                    .step = step,
                    .learning_rate = learning_rate,
-                   .generation = owners->generations[part.server]};
+                   .generation = owners->generations[part.server],
+                   .once = options.rules.each_step_once};
   }
   return parts;
 }

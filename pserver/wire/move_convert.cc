@@ -93,7 +93,9 @@ StatusOr<TrainerPushState> FromProto(const TrainerMark& mark) {
                           SequenceWindow::FromParts(mark.sequence(), words),
                           mark.lost_pushes(),
                           SentNumbers{{mark.sent().begin(), mark.sent().end()},
-                                      {mark.ended().begin(), mark.ended().end()}}};
+                                      {mark.ended().begin(), mark.ended().end()}},
+                          mark.steps(),
+                          mark.adopted()};
 }
 
 void ToProto(const TrainerPushState& m, TrainerMark* mark) {
@@ -105,6 +107,8 @@ void ToProto(const TrainerPushState& m, TrainerMark* mark) {
   for (uint64_t word : m.applied.words()) mark->add_window(word);
   mark->mutable_sent()->Add(m.numbers.sent.begin(), m.numbers.sent.end());
   mark->mutable_ended()->Add(m.numbers.ended.begin(), m.numbers.ended.end());
+  mark->set_steps(m.steps);
+  mark->set_adopted(m.adopted);
 }
 
 StatusOr<BucketMigration> FromProto(const ParcelDef& def) {
