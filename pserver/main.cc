@@ -31,6 +31,9 @@ DEFINE_string(listen, "127.0.0.1:0",
 DEFINE_string(listen_fd, "",
               "Inherited descriptors of sockets that already listen on the address of --listen, "
               "separated by commas");
+DEFINE_string(resp_listen, "",
+              "Address at which Redis clients may read rows and dense variables, HOST:PORT (port 0 "
+              "takes a free one) or unix:/PATH; empty: none");
 DEFINE_int32(index, 0, "Index of this server in the job, from 0");
 DEFINE_string(job, "", "Name of the job; empty: the job of the first trainer");
 DEFINE_string(place, "cpu",
@@ -192,6 +195,9 @@ StatusOr<PserverOptions> OptionsFromFlags() {
   PserverOptions options;
   TD_ASSIGN_OR_RETURN(options.rpc.listen, ParseEndpoint(FLAGS_listen));
   TD_RETURN_IF_ERROR(TakeListeners(FLAGS_listen_fd, &options.rpc));
+  if (!FLAGS_resp_listen.empty()) {
+    TD_ASSIGN_OR_RETURN(options.resp_listen, ParseEndpoint(FLAGS_resp_listen));
+  }
   TD_ASSIGN_OR_RETURN(
       options.rpc.tls,
       rpc::ChooseTlsFiles(FLAGS_tls_dir, {FLAGS_tls_cert, FLAGS_tls_key, FLAGS_tls_ca}));

@@ -148,8 +148,7 @@ Status ServerFront::Impl::StartResp(const PserverOptions& options, Metrics& metr
   target.index = options.index;
   target.audit = audit.get();
   target.replica = replica;
-  TD_ASSIGN_OR_RETURN(resp,
-                      RespServer::Start(RespListenOf(options), std::move(target), metrics));
+  TD_ASSIGN_OR_RETURN(resp, RespServer::Start(RespListenOf(options), std::move(target), metrics));
   return OkStatus();
 }
 

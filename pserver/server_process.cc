@@ -20,6 +20,7 @@
 #include "pserver/member_channel.h"
 #include "pserver/replica.h"
 #include "pserver/replication_status.h"
+#include "pserver/server_front.h"
 #include "pserver/service/status.h"
 #include "pserver/standby.h"
 
@@ -62,11 +63,25 @@ void WarnOfExposure(const PserverOptions& options, const http::HttpServer* page)
       std::fprintf(stderr, "tandem-pserver: warning: listening on a network address %s\n", what);
     }
   }
+  if (options.resp_listen && !IsLoopback(*options.resp_listen)) {
+    std::fprintf(stderr,
+                 "tandem-pserver: warning: Redis clients use a network address without TLS; "
+                 "everyone with access to the network can read the data%s\n",
+                 options.secret.empty() ? " and may connect" : " and the secret");
+  }
   if (page != nullptr && !IsLoopback(page->endpoint())) {
     std::fprintf(stderr,
                  "tandem-pserver: warning: everyone with access to %s can read the status page\n",
                  ToString(page->endpoint()).c_str());
   }
+}
+
+void AnnounceListening(int index, const Endpoint& endpoint, const std::optional<Endpoint>& resp) {
+  if (resp) {
+    std::printf("tandem-pserver %d answers Redis clients on %s\n", index, ToString(*resp).c_str());
+  }
+  std::printf("tandem-pserver %d listening on %s\n", index, ToString(endpoint).c_str());
+  std::fflush(stdout);
 }
 
 void PrintTables(const ShardInfo& info) {
@@ -148,9 +163,8 @@ Status ServerProcess::Start() {
 
 Status ServerProcess::StartReplica() {
   TD_REQUIRE(options_.replica_of && !options_.member_socket.valid());
-  const auto announce = [index = server_.index](const Endpoint& endpoint) {
-    std::printf("tandem-pserver %d listening on %s\n", index, ToString(endpoint).c_str());
-    std::fflush(stdout);
+  const auto announce = [index = server_.index](const ServerFront& front) {
+    AnnounceListening(index, front.endpoint(), front.resp_endpoint());
   };
   TD_ASSIGN_OR_RETURN(replica_, Replica::Start(server_, *options_.replica_of, metrics_, announce));
   std::printf("tandem-pserver %d is a replica of %s\n", server_.index,
@@ -282,8 +296,7 @@ void ServerProcess::BecomePrimary(StatusOr<std::unique_ptr<Pserver>> pserver) {
 }
 
 void ServerProcess::Announce(const Pserver& pserver) {
-  std::printf("tandem-pserver %d listening on %s\n", server_.index,
-              ToString(pserver.endpoint()).c_str());
+  AnnounceListening(server_.index, pserver.endpoint(), pserver.resp_endpoint());
   if (server_.place != "cpu") {
     std::printf("tandem-pserver %d stores slices on %s\n", server_.index, server_.place.c_str());
   }

@@ -19,6 +19,7 @@ class Servers:
         self.folder = tempfile.TemporaryDirectory(prefix="tandem-python-")
         self.running = [None] * self.count
         self.addresses = ["127.0.0.1:0"] * self.count
+        self.redis_addresses = [None] * self.count  # with --resp_listen
         for i in range(self.count):
             self.start(i)
         return self
@@ -39,6 +40,9 @@ class Servers:
         for _ in range(3000):
             with open(log) as file:
                 text = file.read()
+            redis = re.search(r"answers Redis clients on (\S+)", text)
+            if redis:
+                self.redis_addresses[i] = redis.group(1)
             found = re.search(r"listening on (\S+)", text)
             if found:
                 self.addresses[i] = found.group(1)
@@ -58,3 +62,15 @@ class Servers:
                 process.kill()
                 process.wait()
         self.folder.cleanup()
+
+
+class Replicas(Servers):
+    """A replica of each server of `primaries`, which need --durability=logged."""
+
+    def __init__(self, build, primaries, *flags, **options):
+        super().__init__(build, len(primaries.addresses), "--durability=logged", *flags, **options)
+        self.primaries, self.common = primaries.addresses, self.flags
+
+    def start(self, i):
+        self.flags = [*self.common, f"--replica_of={self.primaries[i]}"]
+        super().start(i)

@@ -17,7 +17,7 @@ script.need_modules("grpc", "numpy", "google.protobuf", package="python3-grpcio,
 import numpy
 import tandem_case as case
 import tandem.ps
-from pserver_process import Servers
+from pserver_process import Replicas, Servers
 from tandem.ps import Reader
 
 SECRET = "0123456789abcdef0123456789abcdef"
@@ -41,18 +41,6 @@ try:
 except BaseException as error:
     print(type(error).__name__, flush=True)
 """
-
-
-class Replicas(Servers):
-    """A replica of each server of `primaries`."""
-
-    def __init__(self, primaries, **options):
-        super().__init__(script.BUILD, len(primaries.addresses), "--durability=logged", **options)
-        self.primaries, self.common = primaries.addresses, self.flags
-
-    def start(self, i):
-        self.flags = [*self.common, f"--replica_of={self.primaries[i]}"]
-        super().start(i)
 
 
 class Test(unittest.TestCase):
@@ -100,7 +88,7 @@ class Reading(Test):
         ids = numpy.arange(400)
         with Reader(self.servers.addresses) as reader:
             self.assertTrue(self.same(reader, ids))
-        replicas = self.entered(Replicas(self.servers))
+        replicas = self.entered(Replicas(script.BUILD, self.servers))
         with Reader(replicas.addresses[::-1], job="job") as reader:  # in any order
             for steps in (0, 1, 5):
                 self.train(steps)
@@ -114,7 +102,7 @@ class Reading(Test):
             time.sleep(0.001)
 
     def test_a_replica_answers_without_its_server_and_follows_it_again(self):
-        replicas = self.entered(Replicas(self.servers))
+        replicas = self.entered(Replicas(script.BUILD, self.servers))
         ids = numpy.arange(20)
         self.train(2)
         with Reader(replicas.addresses) as reader:
@@ -204,7 +192,7 @@ class Failures(Test):
             with tandem.ps.Client(servers.addresses, secret=SECRET) as client:
                 client.configure({"w": (2,)})
                 client.init_or_fetch({"w": numpy.ones(2, numpy.float32)})
-                with Replicas(servers, secret=SECRET) as replicas:
+                with Replicas(script.BUILD, servers, secret=SECRET) as replicas:
                     for addresses in (servers.addresses, replicas.addresses):
                         with Reader(addresses, secret=SECRET) as reader:
                             dense = reader.read_dense()
@@ -215,7 +203,7 @@ class Failures(Test):
                             Reader(addresses, secret="f" * 32)
 
     def test_replicas_refuse_trainers_and_checkpoints(self):
-        replicas = self.entered(Replicas(self.servers))
+        replicas = self.entered(Replicas(script.BUILD, self.servers))
         with tandem.ps.Client(replicas.addresses) as trainer:
             with self.assertRaises(tandem.ps.PserverError) as caught:
                 trainer.configure(SHAPES)
@@ -306,7 +294,7 @@ class Command(Test):
         numpy.testing.assert_array_equal(shown, [7, *values[0]])
 
     def test_replicas(self):
-        replicas = self.entered(Replicas(self.servers))
+        replicas = self.entered(Replicas(script.BUILD, self.servers))
         one = self.tandem("emb", "7", "8", *self.job)
         self.job[1] = "--pservers=" + ",".join(replicas.addresses)
         self.assertEqual(self.tandem("emb", "7", "8", *self.job), one)

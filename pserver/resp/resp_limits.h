@@ -1,0 +1,42 @@
+// The limits of the server for Redis clients.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+#include "common/base/clock.h"
+
+namespace tandem::pserver {
+
+struct RespLimits {
+  size_t command_bytes_max = size_t{16} << 20;  // size of one command in bytes
+  size_t arguments_max = 1 << 20;               // arguments of one command, with its name
+  // The same limits for a client that has not sent the secret yet.
+  size_t greeting_bytes_max = 4096, greeting_arguments_max = 8;
+  size_t reply_bytes_max = size_t{64} << 20;  // size of the reply to one command in bytes
+  // Maximum memory for commands and unsent replies of all connections in bytes.
+  size_t memory_bytes_max = size_t{1} << 30;
+  size_t connections_max = 1024;  // maximum number of open connections
+  // Maximum time for which a client may receive nothing while the server has an unsent reply.
+  Duration unsent_timeout = std::chrono::seconds(10);
+  // Maximum time from the connect to AUTH, if the server has a secret.
+  Duration auth_timeout = std::chrono::seconds(10);
+  // Maximum time for which a read waits for initial values or for the log.
+  Duration read_timeout = std::chrono::seconds(5);
+};
+
+// Counts the memory of the buffers of all connections. Thread-safe.
+class RespMemory {
+ public:
+  explicit RespMemory(size_t bytes_max) : bytes_max_(bytes_max) {}
+  bool HasRoom(size_t bytes) const { return used_.load() + bytes <= bytes_max_; }
+  // Changes the memory of one owner from `before` to `now` bytes.
+  void Change(size_t before, size_t now) { used_ += now - before; }
+  size_t used() const { return used_.load(); }
+
+ private:
+  const size_t bytes_max_;
+  std::atomic<size_t> used_ = 0;
+};
+
+}  // namespace tandem::pserver

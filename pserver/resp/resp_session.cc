@@ -1,0 +1,410 @@
+#include "pserver/resp/resp_session.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <utility>
+
+#include "common/base/require.h"
+#include "common/rpc/credentials/session_proof.h"
+#include "pserver/resp/resp_info.h"
+
+namespace tandem::pserver {
+namespace {
+
+// Maximum number of arguments of commands without a maximum.
+constexpr size_t kAny = SIZE_MAX;
+constexpr size_t kNameShownMax = 64;  // bytes of a client's text in a message
+
+bool EqualsUpper(std::string_view text, std::string_view upper) {
+  return text.size() == upper.size() &&
+         std::equal(text.begin(), text.end(), upper.begin(), [](char a, char b) {
+           return std::toupper(static_cast<unsigned char>(a)) == b;
+         });
+}
+
+// Adds a hint to the error of a row that another server has.
+Status WithOwnerHint(const Status& status) {
+  const std::string message(status.message());
+  if (message.find("row bucket") == std::string::npos) return status;
+  return {status.code(), message +
+                             " [TD4035]; hint: read the row from the server that has its "
+                             "row bucket, which INFO shows"};
+}
+
+}  // namespace
+
+RespShared::RespShared(RespTarget of, Metrics& metrics)
+    : target(std::move(of)),
+      memory(target.limits.memory_bytes_max),
+      open_connections(
+          metrics.GetGauge("tandem_pserver_resp_connections", "Open connections of Redis clients")),
+      commands(
+          metrics.GetCounter("tandem_pserver_resp_commands_total", "Commands of Redis clients")),
+      refused(metrics.GetCounter("tandem_pserver_resp_refused_total",
+                                 "Commands and connections of Redis clients that were refused")) {
+  TD_REQUIRE(target.shard != nullptr && target.deadlines != nullptr);
+}
+
+struct RespSession::Wait {
+  enum : int { kPulling, kSleeping, kDone };
+  std::atomic<int> state = kPulling;
+  StatusOr<PullResult> result = Internal("the pull has not ended");
+  bool array = false;
+  std::function<void()> wake;
+};
+
+RespSession::RespSession(std::shared_ptr<RespShared> shared, std::string peer,
+                         std::function<void()> wake)
+    : shared_(std::move(shared)),
+      peer_(std::move(peer)),
+      wake_(std::move(wake)),
+      admitted_(shared_->target.secret.empty()) {
+  TD_REQUIRE(wake_ != nullptr);
+}
+
+RespSession::~RespSession() {
+  if (waiting_ != nullptr) shared_->target.shard->Leave(waiting_.get());
+}
+
+const RespSession::Command* RespSession::Find(std::string_view name) {
+  static constexpr std::array<Command, 15> kCommands = {{
+      {"GET", 2, 2, false, &RespSession::Get},
+      {"MGET", 2, kAny, false, &RespSession::Get},
+      {"HGET", 3, 3, false, &RespSession::HashGet},
+      {"HMGET", 3, kAny, false, &RespSession::HashGet},
+      {"HLEN", 2, 2, false, &RespSession::HashLength},
+      {"EXISTS", 2, kAny, false, &RespSession::Exists},
+      {"HEXISTS", 3, 3, false, &RespSession::HashExists},
+      {"PING", 1, 2, false, &RespSession::Ping},
+      {"ECHO", 2, 2, false, &RespSession::Echo},
+      {"SELECT", 2, 2, false, &RespSession::Select},
+      {"COMMAND", 1, kAny, false, &RespSession::ListCommands},
+      {"INFO", 1, kAny, false, &RespSession::Info},
+      {"AUTH", 2, 3, true, &RespSession::Auth},
+      {"HELLO", 1, 7, true, &RespSession::Hello},
+      {"QUIT", 1, 1, true, &RespSession::Quit},
+  }};
+  for (const Command& command : kCommands) {
+    if (EqualsUpper(name, command.name)) return &command;
+  }
+  return nullptr;
+}
+
+RespSession::Step RespSession::Execute(const RespArguments& arguments, RespOutput& out) {
+  TD_REQUIRE(waiting_ == nullptr);
+  if (arguments.size() == 0) return Step::kReplied;
+  shared_->commands.Add(1);
+  const Command* const command = Find(arguments[0]);
+  command_ = command == nullptr ? "other" : command->name;
+  if (!admitted_ && (command == nullptr || !command->before_auth)) {
+    out.Error(
+        "NOAUTH Authentication required. [TD6011]; hint: send AUTH with the secret of the job");
+    shared_->refused.Add(1);
+    Note(command_, Unauthenticated("no AUTH"));
+    return Step::kReplied;
+  }
+  if (command == nullptr) {
+    return Refuse(Unimplemented("unknown command '%s', because this server only answers reads "
+                                "[TD4041]; hint: COMMAND lists the commands",
+                                std::string(arguments[0].substr(0, kNameShownMax))),
+                  out);
+  }
+  if (arguments.size() < command->least || arguments.size() > command->most) {
+    return Refuse(InvalidArgument("wrong number of arguments for '%s' command [TD4041]",
+                                  std::string(command->name)),
+                  out);
+  }
+  return (this->*command->handler)(arguments, out);
+}
+
+RespSession::Step RespSession::Refuse(const Status& status, RespOutput& out) {
+  out.Error("ERR " + std::string(status.message()));
+  shared_->refused.Add(1);
+  Note(command_, status);
+  return Step::kReplied;
+}
+
+void RespSession::Note(std::string_view command, const Status& outcome) {
+  rpc::AuditLog* const audit = shared_->target.audit;
+  if (audit == nullptr) return;
+  rpc::AuditRecord record;
+  record.job = shared_->target.shard->Job();
+  record.call = "RESP " + std::string(command);
+  record.peer = peer_;
+  record.proof = admitted_ && !shared_->target.secret.empty() ? "secret" : "nothing";
+  record.outcome = outcome;
+  audit->Add(record);
+}
+
+// ---- Connection ---------------------------------------------------------------------------------
+
+std::string RespSession::Admit(std::string_view password) {
+  const std::string& secret = shared_->target.secret;
+  if (secret.empty()) {
+    return "ERR AUTH was sent, but this server has no secret [TD6020]; hint: send no AUTH";
+  }
+  if (!rpc::ProofsEqual(password, secret)) {
+    shared_->refused.Add(1);
+    Note(command_, Unauthenticated("wrong secret"));
+    return "WRONGPASS the password is not the secret of the job [TD6011]; hint: use the content "
+           "of the file of TANDEM_SECRET_FILE";
+  }
+  admitted_ = true;
+  Note(command_, OkStatus());
+  return "";
+}
+
+RespSession::Step RespSession::Auth(const RespArguments& arguments, RespOutput& out) {
+  // With two arguments, the first is a user name, which has no meaning here.
+  const std::string error = Admit(arguments[arguments.size() - 1]);
+  if (error.empty()) {
+    out.Simple("OK");
+  } else {
+    out.Error(error);
+  }
+  return Step::kReplied;
+}
+
+RespSession::Step RespSession::Hello(const RespArguments& arguments, RespOutput& out) {
+  int version = out.version();
+  size_t next = 1;
+  if (arguments.size() > 1) {
+    if (arguments[1] != "2" && arguments[1] != "3") {
+      out.Error("NOPROTO unsupported protocol version, expected 2 or 3");
+      return Step::kReplied;
+    }
+    version = arguments[1][0] - '0';
+    next = 2;
+  }
+  while (next < arguments.size()) {
+    const size_t left = arguments.size() - next;
+    if (EqualsUpper(arguments[next], "AUTH") && left >= 3) {
+      if (const std::string error = Admit(arguments[next + 2]); !error.empty()) {
+        out.Error(error);
+        return Step::kReplied;
+      }
+      next += 3;
+    } else if (EqualsUpper(arguments[next], "SETNAME") && left >= 2) {
+      next += 2;
+    } else {
+      return Refuse(InvalidArgument("HELLO: expected HELLO [2 or 3 [AUTH user secret] [SETNAME "
+                                    "name]] [TD4041]"),
+                    out);
+    }
+  }
+  if (!admitted_) {
+    out.Error(
+        "NOAUTH HELLO must be called with AUTH, because this server has a secret [TD6011]; hint: "
+        "send HELLO VERSION AUTH default SECRET");
+    return Step::kReplied;
+  }
+  out.set_version(version);
+  out.Map(5);
+  out.Bulk("server");
+  out.Bulk("tandem");
+  out.Bulk("proto");
+  out.Integer(version);
+  out.Bulk("mode");
+  out.Bulk("standalone");
+  out.Bulk("role");
+  out.Bulk(shared_->target.replica ? "replica" : "master");
+  out.Bulk("modules");
+  out.Array(0);
+  return Step::kReplied;
+}
+
+RespSession::Step RespSession::Ping(const RespArguments& arguments, RespOutput& out) {
+  if (arguments.size() == 1) {
+    out.Simple("PONG");
+  } else {
+    out.Bulk(arguments[1]);
+  }
+  return Step::kReplied;
+}
+
+RespSession::Step RespSession::Echo(const RespArguments& arguments, RespOutput& out) {
+  out.Bulk(arguments[1]);
+  return Step::kReplied;
+}
+
+RespSession::Step RespSession::Select(const RespArguments& arguments, RespOutput& out) {
+  if (arguments[1] != "0") {
+    return Refuse(InvalidArgument("SELECT: this server has only database 0 [TD4041]"), out);
+  }
+  out.Simple("OK");
+  return Step::kReplied;
+}
+
+RespSession::Step RespSession::ListCommands(const RespArguments& arguments, RespOutput& out) {
+  // The elements of an entry: name, number of arguments (negative: the minimum), flags, first key,
+  // last key, step between keys.
+  struct Entry {
+    std::string_view name;
+    int arguments, first, last;
+  };
+  static constexpr Entry kEntries[] = {
+      {"get", 2, 1, 1},      {"mget", -2, 1, -1},   {"hget", 3, 1, 1},    {"hmget", -3, 1, 1},
+      {"hlen", 2, 1, 1},     {"exists", -2, 1, -1}, {"hexists", 3, 1, 1}, {"ping", -1, 0, 0},
+      {"echo", 2, 0, 0},     {"select", 2, 0, 0},   {"info", -1, 0, 0},   {"auth", -2, 0, 0},
+      {"command", -1, 0, 0}, {"hello", -1, 0, 0},   {"quit", 1, 0, 0}};
+  if (arguments.size() > 1 && EqualsUpper(arguments[1], "COUNT")) {
+    out.Integer(std::ssize(kEntries));
+    return Step::kReplied;
+  }
+  if (arguments.size() > 1) {  // COMMAND DOCS and others: nothing is known
+    out.Map(0);
+    return Step::kReplied;
+  }
+  out.Array(std::size(kEntries));
+  for (const Entry& entry : kEntries) {
+    out.Array(6);
+    out.Bulk(entry.name);
+    out.Integer(entry.arguments);
+    out.Array(1);
+    out.Simple("readonly");
+    out.Integer(entry.first);
+    out.Integer(entry.last);
+    out.Integer(entry.first);
+  }
+  return Step::kReplied;
+}
+
+RespSession::Step RespSession::Info(const RespArguments& arguments, RespOutput& out) {
+  (void)arguments;  // every section is small
+  out.Bulk(RespInfo(*shared_));
+  Note(command_, OkStatus());
+  return Step::kReplied;
+}
+
+RespSession::Step RespSession::Quit(const RespArguments& arguments, RespOutput& out) {
+  (void)arguments;
+  out.Simple("OK");
+  return Step::kClose;
+}
+
+// ---- Reads --------------------------------------------------------------------------------------
+
+Status RespSession::Collect(const std::function<Status(bool fresh)>& add) {
+  const size_t bytes_max = shared_->target.limits.reply_bytes_max;
+  keys_.Begin(catalog_, bytes_max);
+  Status status = add(false);
+  // A slice of a variable may have moved since the names were read.
+  if (status.ok() && keys_.variables() == 0) return status;
+  if (!status.ok() && !absl::IsNotFound(status) && !absl::IsFailedPrecondition(status)) {
+    return status;
+  }
+  catalog_ = RespCatalog::Of(shared_->target.shard->Info());
+  keys_.Begin(catalog_, bytes_max);
+  return add(true);
+}
+
+RespSession::Step RespSession::Get(const RespArguments& arguments, RespOutput& out) {
+  const Status collected = Collect([&](bool) {
+    for (size_t i = 1; i < arguments.size(); ++i) TD_RETURN_IF_ERROR(keys_.Add(arguments[i]));
+    return OkStatus();
+  });
+  if (!collected.ok()) return Refuse(collected, out);
+  return Read(command_[0] == 'M', out);
+}
+
+RespSession::Step RespSession::HashGet(const RespArguments& arguments, RespOutput& out) {
+  const Status collected = Collect([&](bool) {
+    for (size_t i = 2; i < arguments.size(); ++i) {
+      TD_RETURN_IF_ERROR(keys_.AddRow(arguments[1], arguments[i]));
+    }
+    return OkStatus();
+  });
+  if (!collected.ok()) return Refuse(collected, out);
+  return Read(command_ == "HMGET", out);
+}
+
+RespSession::Step RespSession::Read(bool array, RespOutput& out) {
+  const RespTarget& target = shared_->target;
+  TD_REQUIRE(keys_.size() > 0 && waiting_ == nullptr);
+  // The values are in the memory of the shard, then in the output.
+  if (!shared_->memory.HasRoom(2 * keys_.reply_bytes())) {
+    return Refuse(ResourceExhausted("the commands and unsent replies of all clients would exceed "
+                                    "%d bytes (memory_bytes_max) [TD4041]; hint: try again",
+                                    target.limits.memory_bytes_max),
+                  out);
+  }
+  auto wait = std::make_shared<Wait>();
+  wait->array = array;
+  wait->wake = wake_;
+  const Time deadline =
+      target.deadlines->After(static_cast<uint64_t>(Millis(target.limits.read_timeout)));
+  target.shard->Pull(
+      keys_.TakeQuery(target.shard->Job()), deadline,
+      [wait](StatusOr<PullResult> result) {
+        wait->result = std::move(result);
+        if (wait->state.exchange(Wait::kDone) == Wait::kSleeping) wait->wake();
+      },
+      wait.get());
+  if (wait->state.exchange(Wait::kSleeping) == Wait::kDone) {
+    Finish(*wait, out);
+    return Step::kReplied;
+  }
+  waiting_ = std::move(wait);
+  target.deadlines->Poke(deadline);
+  return Step::kWaiting;
+}
+
+void RespSession::Resume(RespOutput& out) {
+  TD_REQUIRE(waiting_ != nullptr);
+  const std::shared_ptr<Wait> ended = std::move(waiting_);
+  Finish(*ended, out);
+}
+
+void RespSession::Finish(Wait& wait, RespOutput& out) {
+  TD_REQUIRE(wait.state == Wait::kDone);
+  if (!wait.result.ok()) {
+    (void)Refuse(WithOwnerHint(wait.result.status()), out);
+    return;
+  }
+  if (wait.array) out.Array(keys_.size());
+  keys_.AppendValues(*wait.result, out);
+  Note(command_, OkStatus());
+}
+
+RespSession::Step RespSession::HashLength(const RespArguments& arguments, RespOutput& out) {
+  for (const TableInfo& table : shared_->target.shard->Info().tables) {
+    if (table.variable != arguments[1]) continue;
+    out.Integer(static_cast<int64_t>(table.rows));
+    Note(command_, OkStatus());
+    return Step::kReplied;
+  }
+  return Refuse(NotFound("this server has no table \"%s\" [TD4034]; hint: INFO lists the tables",
+                         std::string(arguments[1].substr(0, kNameShownMax))),
+                out);
+}
+
+RespSession::Step RespSession::Exists(const RespArguments& arguments, RespOutput& out) {
+  const Status collected = Collect([&](bool fresh) {
+    for (size_t i = 1; i < arguments.size(); ++i) {
+      const Status added = keys_.Add(arguments[i]);
+      // A name that the server does not have does not exist.
+      if (!added.ok() && !(fresh && absl::IsNotFound(added))) return added;
+    }
+    return OkStatus();
+  });
+  return collected.ok() ? Count(out) : Refuse(collected, out);
+}
+
+RespSession::Step RespSession::HashExists(const RespArguments& arguments, RespOutput& out) {
+  const Status collected = Collect([&](bool) { return keys_.AddRow(arguments[1], arguments[2]); });
+  return collected.ok() ? Count(out) : Refuse(collected, out);
+}
+
+RespSession::Step RespSession::Count(RespOutput& out) {
+  const RespTarget& target = shared_->target;
+  const size_t variables = keys_.variables();
+  const std::string job = target.shard->Job();
+  const auto rows = target.shard->CountRows(job, keys_.TakeQuery(job).rows);
+  if (!rows.ok()) return Refuse(WithOwnerHint(rows.status()), out);
+  out.Integer(static_cast<int64_t>(variables + *rows));
+  Note(command_, OkStatus());
+  return Step::kReplied;
+}
+
+}  // namespace tandem::pserver
