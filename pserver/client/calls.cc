@@ -13,6 +13,8 @@ namespace {
 // Interval at which a waiting CallOwner checks whether its server has left the job.
 constexpr Duration kLookInterval = std::chrono::seconds(1);
 constexpr Duration kLeaseTimeout = std::chrono::seconds(5);
+// Interval at which a waiting thread calls PsCallbacks::interrupted.
+constexpr Duration kInterruptInterval = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -107,7 +109,8 @@ Status Caller::CallAndTake(const PsServer& server, rpc::PserverCall call,
                            const google::protobuf::MessageLite& request,
                            std::shared_ptr<google::protobuf::MessageLite> reply, Duration timeout) {
   const auto made = Begin(server, call, request, reply, channel_.Now() + timeout + kGrace);
-  if (made->ended->WaitUntil(channel_.Now() + timeout + 2 * kGrace)) return made->status;
+  TD_ASSIGN_OR_RETURN(const bool ended, Await(*made->ended, channel_.Now() + timeout + 2 * kGrace));
+  if (ended) return made->status;
   return DeadlineExceeded("%s did not reply to %s in time [TD4025]", server.name,
                           rpc::NameOf(call));
 }
@@ -119,7 +122,9 @@ StatusOr<bool> Caller::CallOwner(const PsServer& server, rpc::PserverCall call,
   const Time give_up = channel_.Now() + timeout + kGrace;
   for (int attempts = 0; !placement_.HasLeft(server); ++attempts) {
     const auto made = Begin(server, call, request, reply, give_up);
-    while (!made->ended->WaitUntil(channel_.Now() + kLookInterval)) {
+    while (true) {
+      TD_ASSIGN_OR_RETURN(const bool ended, Await(*made->ended, channel_.Now() + kLookInterval));
+      if (ended) break;
       if (channel_.Now() >= give_up + kGrace) {
         return DeadlineExceeded("%s did not reply to %s in time [TD4025]", server.name,
                                 rpc::NameOf(call));
@@ -141,9 +146,22 @@ Status Caller::ExchangeAndWait(int attempts) {
   const auto ended = std::shared_ptr<PsEvent>(channel_.MakeEvent());
   channel_.After(PauseOf(attempts),
                  [this, ended] { placement_.ExchangeAll({}, 1, [ended] { ended->Set(); }); });
-  if (ended->WaitUntil(channel_.Now() + options_.patience.call_timeout())) return OkStatus();
+  TD_ASSIGN_OR_RETURN(const bool exchanged,
+                      Await(*ended, channel_.Now() + options_.patience.call_timeout()));
+  if (exchanged) return OkStatus();
   return DeadlineExceeded(
       "no server replied in time to the request for the map of row buckets [TD4025]");
+}
+
+StatusOr<bool> Caller::Await(PsEvent& event, Time deadline) {
+  const auto& interrupted = options_.callbacks.interrupted;
+  while (interrupted != nullptr) {
+    if (interrupted()) return Cancelled("the wait for a server was interrupted");
+    const Time next = channel_.Now() + kInterruptInterval;
+    if (next >= deadline) break;
+    if (event.WaitUntil(next)) return true;
+  }
+  return event.WaitUntil(deadline);
 }
 
 void Caller::BeginClose() {

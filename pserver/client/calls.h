@@ -66,6 +66,9 @@ class Caller {
   Time Now() const { return channel_.Now(); }
   void After(Duration pause, std::function<void()> then) { channel_.After(pause, std::move(then)); }
   std::unique_ptr<PsEvent> MakeEvent() { return channel_.MakeEvent(); }
+  // Blocks until `event` is set. Returns false if `deadline` passes before. CANCELLED:
+  // PsCallbacks::interrupted returned true.
+  StatusOr<bool> Await(PsEvent& event, Time deadline);
   Buffer Allocate(const PsServer& server, size_t bytes) {
     return channel_.Allocate(server.index, bytes);
   }

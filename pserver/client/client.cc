@@ -102,7 +102,9 @@ struct PsClient::Impl {
 
 PsClient::PsClient() = default;
 
-PsClient::~PsClient() {
+PsClient::~PsClient() { Cancel(); }
+
+void PsClient::Cancel() {
   impl_->caller.BeginClose();
   impl_->admission.Close();
   impl_->caller.Close();
@@ -207,8 +209,9 @@ StatusOr<uint64_t> PsClient::InitOrFetch(std::span<const PsTensor> params, uint6
          waiting->version = std::move(pulled);
          waiting->ended->Set();
        });
-  if (!waiting->ended->WaitUntil(impl.caller.Now() + impl.options.patience.call_timeout() +
-                                 2 * kGrace)) {
+  const Time deadline = impl.caller.Now() + impl.options.patience.call_timeout() + 2 * kGrace;
+  TD_ASSIGN_OR_RETURN(const bool ended, impl.caller.Await(*waiting->ended, deadline));
+  if (!ended) {
     return DeadlineExceeded("a pull of the initial parameters did not end in time [TD4025]");
   }
   return waiting->version;

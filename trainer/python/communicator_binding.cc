@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include "trainer/python/bindings.h"
 #include "trainer/python/durations.h"
 #include "trainer/python/errors.h"
+#include "trainer/python/interrupts.h"
 
 namespace tandem::python {
 namespace {
@@ -23,6 +25,9 @@ namespace py = pybind11;
 using collective::Collective;
 using collective::CollectiveOp;
 using collective::Communicator;
+
+// Interval at which a wait looks for signals.
+constexpr auto kSignalInterval = std::chrono::milliseconds(100);
 
 // Returns the time `seconds` from now, or no limit for a missing number.
 Time DeadlineAfter(std::optional<double> seconds) {
@@ -90,14 +95,26 @@ class PythonWork {
   ~PythonWork() {
     if (work_->finished()) return;
     const py::gil_scoped_release release;
+    if (interrupted_) communicator_->Abort("Ctrl-C ended the wait for an operation");
     (void)work_->Wait(Time::max());  // the operation has a deadline
   }
   PythonWork(const PythonWork&) = delete;
   PythonWork& operator=(const PythonWork&) = delete;
 
+  // Blocks until the operation has ended. Throws StatusError: the operation failed, or `timeout`
+  // seconds have passed. If a signal handler of Python raises an exception (KeyboardInterrupt),
+  // throws this exception, and the operation continues until the work is destroyed.
   void Wait(std::optional<double> timeout) {
-    const py::gil_scoped_release release;
-    RaiseIfError(work_->Wait(DeadlineAfter(timeout)));
+    const Time deadline = DeadlineAfter(timeout);
+    RaiseIfError(RunInterruptibly([this, deadline] {
+      while (!work_->finished() && SteadyNow() + kSignalInterval < deadline) {
+        (void)work_->Wait(SteadyNow() + kSignalInterval);
+        if (work_->finished()) break;
+        interrupted_ = InterruptedBySignal();
+        if (interrupted_) return Cancelled("Ctrl-C ended the wait");
+      }
+      return work_->Wait(deadline);
+    }));
   }
   bool finished() const { return work_->finished(); }
 
@@ -105,6 +122,7 @@ class PythonWork {
   std::shared_ptr<Communicator> communicator_;
   std::shared_ptr<collective::Work> work_;
   std::vector<py::object> buffers_;
+  bool interrupted_ = false;  // Ctrl-C ended the newest wait
 };
 
 // A communicator that Python uses. Thread-safe.
@@ -168,7 +186,6 @@ class PythonCommunicator {
 std::unique_ptr<PythonCommunicator> ConnectRanks(int rank, int size, const std::string& secret,
                                                  const std::string& rendezvous, int listen_fd,
                                                  double timeout, bool tree_order) {
-  const py::gil_scoped_release release;
   collective::WorldConfig world;
   world.rank = rank;
   world.size = size;
@@ -177,10 +194,12 @@ std::unique_ptr<PythonCommunicator> ConnectRanks(int rank, int size, const std::
   world.rendezvous = rendezvous;
   world.listen_fd = listen_fd;
   world.timeout = FromSeconds(timeout);
+  world.stop = InterruptedBySignal;
   collective::HostCommunicatorConfig config;
   config.operation_timeout = FromSeconds(timeout);
   config.rule.tree_order = tree_order;
-  return std::make_unique<PythonCommunicator>(ValueOrRaise(collective::Connect(world, config)));
+  return std::make_unique<PythonCommunicator>(
+      ValueOrRaise(RunInterruptibly([&] { return collective::Connect(world, config); })));
 }
 
 }  // namespace

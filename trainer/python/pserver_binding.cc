@@ -22,6 +22,7 @@
 #include "trainer/python/durations.h"
 #include "trainer/python/elements.h"
 #include "trainer/python/errors.h"
+#include "trainer/python/interrupts.h"
 #include "trainer/python/keywords.h"
 #include "trainer/python/pserver_call.h"
 
@@ -100,12 +101,9 @@ class PythonPsClient {
  public:
   PythonPsClient(const std::vector<std::string>& servers, ps::PsOptions options) {
     options.patience.retries = kRetries;
-    std::unique_ptr<ps::PsClient> client;
-    {
-      const py::gil_scoped_release release;
-      client = ValueOrRaise(ps::PsClient::Connect(servers, std::move(options)));
-    }
-    shared_ = std::make_shared<SharedPsClient>(std::move(client));
+    options.callbacks.stop = options.callbacks.interrupted = InterruptedBySignal;
+    shared_ = std::make_shared<SharedPsClient>(ValueOrRaise(
+        RunInterruptibly([&] { return ps::PsClient::Connect(servers, std::move(options)); })));
   }
   ~PythonPsClient() { Close(); }
   PythonPsClient(const PythonPsClient&) = delete;
@@ -127,15 +125,23 @@ class PythonPsClient {
     }
     mode_ = ParseMode(mode);
     const ps::PsOptimizer kind = OptimizerOf(optimizer, attrs);
-    const auto state = Blocking<ps::PsState>(
-        [&](ps::PsClient& client) { return client.Configure(shapes, mode_, kind, definitions); });
+    const auto state = Beginning<ps::PsState>("configure", [&](ps::PsClient& client) {
+      return client.Configure(shapes, mode_, kind, definitions);
+    });
     return py::make_tuple(state.initialised, state.restored, state.version);
   }
 
   uint64_t InitOrFetch(const NamedArrays& params, uint64_t version) {
     const std::vector<ps::PsTensor> tensors = TensorsOf(params);
-    return Blocking<uint64_t>(
-        [&](ps::PsClient& client) { return client.InitOrFetch(tensors, version); });
+    try {
+      return Beginning<uint64_t>("init_or_fetch", [&](ps::PsClient& client) {
+        return client.InitOrFetch(tensors, version);
+      });
+    } catch (...) {
+      // After an error of a server, the client may still use the arrays.
+      for (const auto& [name, array] : params) shared_->KeepUntilClosed(array);
+      throw;
+    }
   }
 
   // Starts a push, and a pull of `params` after it (sync: after the step). The version of the call
@@ -216,8 +222,7 @@ class PythonPsClient {
   }
   void Complete() {
     ps::PsClient& client = Open();
-    const py::gil_scoped_release release;
-    RaiseIfError(client.Complete());
+    RaiseIfError(RunInterruptibly([&client] { return client.Complete(); }));
   }
   int ShmServers() { return Open().shm_servers(); }
   // Returns the numbers of rows that pulls found and did not find in the row cache.
@@ -231,14 +236,31 @@ class PythonPsClient {
     if (shared_->get() == nullptr) {
       throw StatusError(FailedPrecondition("the client of parameter servers is closed [TD1219]"));
     }
+    if (!shared_->cancelled_in().empty()) {
+      throw StatusError(FailedPrecondition(
+          "the client of parameter servers cannot be used, because Ctrl-C ended its call %s "
+          "[TD1219]; hint: make another client",
+          shared_->cancelled_in()));
+    }
     return *shared_->get();
   }
 
   template <typename T>
   T Blocking(const std::function<StatusOr<T>(ps::PsClient&)>& call) {
     ps::PsClient& client = Open();
-    const py::gil_scoped_release release;
-    return ValueOrRaise(call(client));
+    return ValueOrRaise(RunInterruptibly([&] { return call(client); }));
+  }
+
+  // Like Blocking, for a call that must succeed before other calls: if Ctrl-C ends it, the client
+  // is cancelled. `name`: name of the call in Python.
+  template <typename T>
+  T Beginning(const char* name, const std::function<StatusOr<T>(ps::PsClient&)>& call) {
+    try {
+      return Blocking<T>(call);
+    } catch (const py::error_already_set&) {
+      shared_->Cancel(name);
+      throw;
+    }
   }
 
   std::unique_ptr<PythonPsCall> Start(PsCallArrays arrays, const PythonPsCall::Start& call) {

@@ -40,6 +40,18 @@ void SharedPsClient::Keep(const Result& result, PsCallArrays arrays) {
   }
 }
 
+void SharedPsClient::KeepUntilClosed(py::object array) {
+  if (!closed_) of_failed_.push_back(std::move(array));
+}
+
+void SharedPsClient::Cancel(const std::string& call) {
+  cancelled_in_ = call;
+  ps::PsClient* const client = client_.get();
+  if (client == nullptr) return;
+  const py::gil_scoped_release release;
+  client->Cancel();
+}
+
 void SharedPsClient::Sweep() {
   auto running = std::exchange(running_, {});
   for (Running& call : running) Keep(call.result, std::move(call.arrays));

@@ -201,7 +201,8 @@ StatusOr<int> GrpcPsChannel::OpenShmChannels(const Invite& invite) {
   const Time until = SteadyNow() + (asked_for ? options_.patience.start_timeout : Duration::zero());
   int opened_count = 0;
   for (auto& server : servers_) {
-    const Status opened = server->shm->WaitForFirst(until);
+    const Status opened = server->shm->WaitForFirst(until, options_.callbacks.interrupted);
+    if (opened.code() == StatusCode::kCancelled) return opened;
     opened_count += opened.ok();
     if (opened.ok() || !asked_for) continue;
     return FailedPrecondition(

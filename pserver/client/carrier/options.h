@@ -105,6 +105,10 @@ struct PsCallbacks {
   // Polled several times a second while Connect waits. If the function returns true, Connect
   // returns CANCELLED.
   std::function<bool()> stop;
+  // Polled several times a second, on the waiting thread, while a blocking function waits for a
+  // server. If `interrupted` returns true, the function returns CANCELLED. The calls to servers
+  // continue until they end or the client is destroyed.
+  std::function<bool()> interrupted;
   // Called about once a second while a call waits for a server that has not replied for
   // step_timeout. `silent`: time since the last reply of the server. Runs on a gRPC thread and must
   // not block.

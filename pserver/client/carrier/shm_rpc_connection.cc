@@ -11,6 +11,8 @@ namespace {
 
 constexpr Duration kConnectTimeout = std::chrono::seconds(5);
 constexpr Duration kPause = std::chrono::milliseconds(500);
+// Interval at which WaitForFirst checks whether it was interrupted.
+constexpr Duration kInterruptInterval = std::chrono::milliseconds(100);
 // Maximum number of tickets that are tried per attempt. A ticket is useless if its server is on
 // another host or was killed.
 constexpr int kTriesMax = 3;
@@ -49,12 +51,17 @@ void ShmRpcConnection::Stop() {
   never_served.swap(client_);
 }
 
-Status ShmRpcConnection::WaitForFirst(Time until) {
-  MutexLock lock(mu_);
-  // This wait needs no deadline, because each attempt of Open has deadlines.
-  while (!tried_) cv_.WaitUntil(mu_, Time::max());
-  while (WasSilent(opened_) && SteadyNow() < until) cv_.WaitUntil(mu_, until);
-  return opened_;
+Status ShmRpcConnection::WaitForFirst(Time until, const std::function<bool()>& interrupted) {
+  // The wait for the first attempt needs no deadline, because each attempt of Open has deadlines.
+  while (true) {
+    {
+      MutexLock lock(mu_);
+      const Time now = SteadyNow();
+      if (tried_ && (!WasSilent(opened_) || now >= until)) return opened_;
+      cv_.WaitUntil(mu_, now + kInterruptInterval);
+    }
+    if (interrupted && interrupted()) return Cancelled("the wait for %s was interrupted", name_);
+  }
 }
 
 std::shared_ptr<shm_rpc::ShmRpcClient> ShmRpcConnection::client() {

@@ -22,8 +22,9 @@ class ShmRpcConnection {
 
   // Waits until one attempt to open the connection has ended. If the server did not reply, waits
   // for further attempts until `until`. Returns OK if the connection is open, otherwise the status
-  // of the newest attempt.
-  Status WaitForFirst(Time until);
+  // of the newest attempt. CANCELLED: `interrupted` (null: not called) returned true. It is called
+  // several times a second on the waiting thread.
+  Status WaitForFirst(Time until, const std::function<bool()>& interrupted);
   // Like ShmRpcClient::Allocate. Also returns null if there is no connection.
   Buffer Allocate(size_t bytes);
   // Like ShmRpcClient::Call. Also returns false if there is no connection.

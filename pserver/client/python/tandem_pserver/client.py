@@ -115,6 +115,7 @@ class Client:
         self._servers = self._calls.servers  # includes servers that join the running job
         self._shapes, self._tables, self._blocks = {}, {}, []
         self._sync, self._initialised = True, []
+        self._unfinished = False  # True: configure has begun, and failed or was interrupted
         self._barriers = {}
         self._parts = None  # StepParts in sync mode
         for server in self._servers:
@@ -136,6 +137,7 @@ class Client:
         """Places the variables ({name: shape}) and tables ({name: Table}) and sends every server
         its part. All trainers must pass the same arguments. attrs: hyper-parameters of the
         optimizer as float, int, bool or str. mode: "sync" or "a_sync". Returns a State."""
+        self._check_configured()
         if self._shapes or self._tables:
             raise RuntimeError("configure was already called")
         if mode not in MODES:
@@ -149,6 +151,7 @@ class Client:
         self._calls.placement.place(self._blocks, bool(self._tables))
         if self._sync:
             self._parts = StepParts(self._blocks, self._tables, self._calls.placement)
+        self._unfinished = True
         self._choose_incarnation()
         replies = []
         for i in range(len(self._servers)):
@@ -174,6 +177,7 @@ class Client:
             self._calls.ask_added()
         owners = [r for i, r in enumerate(replies) if self._owns(i)]
         self._initialised = [r.initialised for r in replies]
+        self._unfinished = False
         return State(all(r.initialised for r in owners), any(r.restored for r in owners),
                      min((r.version for r in owners), default=0))
 
@@ -375,12 +379,19 @@ class Client:
             self._calls.exchange(owners, attempt)
             attempt += 1
 
+    def _check_configured(self):
+        if self._unfinished:
+            raise RuntimeError("the client cannot be used, because its call of configure did not "
+                               "complete; make another client")
+
     def _table(self, name):
+        self._check_configured()
         if name not in self._tables:
             raise KeyError(f'there is no table "{name}"; configured are {sorted(self._tables)}')
         return self._tables[name]
 
     def _check_all(self, arrays, writable=False):
+        self._check_configured()
         for name, array in arrays.items():
             if name not in self._shapes:
                 raise KeyError(f'there is no variable "{name}"; configured are '
