@@ -146,8 +146,9 @@ TEST_F(SimReplayTest, TrainersThatWaitAtTwoServersAreNotWaitedForThere) {
   }
 }
 
-// A trainer waits until it has memory for another kept push, and has no call in progress. A
-// restarted server must be able to request the kept pushes from this trainer.
+// A trainer keeps its pushes in memory, so that restarted servers can request them again. If this
+// memory is full, the trainer waits before its next push and has no call in progress. A restarted
+// server must be able to request the kept pushes even from such a trainer.
 TEST_F(SimReplayTest, WhoeverWaitsForRoomHearsOfServersThatWereStartedAgain) {
   for (int rank = 0; rank < kTrainers; ++rank) StartTrainer(rank);
   steps_ = kKeptSteps;

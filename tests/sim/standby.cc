@@ -152,7 +152,8 @@ void SimStandby::Stop(std::function<void()> then) {
   if (call_ != nullptr) call_->End(Cancelled("the standby stops"));
 }
 
-// If the fiber has called the code that kills the process, it runs to its end later.
+// Kills the process of the standby. If the fiber of this process itself has made the call (it is
+// running), an event kills the process later, because a fiber cannot be ended while it runs.
 void SimStandby::Kill() {
   stop_ = true;
   if (!started_) return;
