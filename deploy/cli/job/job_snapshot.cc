@@ -134,8 +134,8 @@ void FindSlow(JobSnapshot& job) {
     }
   }
   if (job.slow.empty()) job.slow = std::move(silent);
-  // All ranks report the same slowest rank, some of them a moment later. Therefore FindSlow uses
-  // the first report.
+  // All ranks exchange the same waiting times, so their status pages name the same slowest rank.
+  // Therefore FindSlow uses the first page that names one.
   for (const TrainerRow& t : job.trainers) {
     if (t.slowest.empty() || t.slowest == "-") continue;
     if (t.slowest != "none") job.slow.push_back(t.slowest);
