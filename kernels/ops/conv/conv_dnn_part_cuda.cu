@@ -8,7 +8,8 @@ namespace tandem::ops {
 template <typename Part>
 auto DnnConvPart<Part>::Proposals(cudnnHandle_t dnn, const DnnConvDescriptors& d)
     -> StatusOr<std::vector<Algorithm>> {
-  // There is room for each algorithm twice, because some are listed with and without tensor cores.
+  // The array has space for each algorithm twice, because cuDNN lists some algorithms both with and
+  // without tensor cores.
   constexpr int kRoom = 2 * Part::kAlgorithms;
   typename Part::Proposal proposals[kRoom];
   int count = 0;
