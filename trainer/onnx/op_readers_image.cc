@@ -123,8 +123,9 @@ StatusOr<Window> FilterOf(const Node& n, bool row, std::string* filter) {
   return WindowOf(n, row, kernel);
 }
 
-// Returns a variable with `count` lines of `number` along dimension `axis`, and the other sizes of
-// `x`. The variable is `x` times 0 plus `number`, so `x` gets no gradient from it.
+// Returns a variable whose elements all are `number`. The variable has the sizes of `x`, except
+// size `count` along dimension `axis`. It is computed as `x` times 0 plus `number`, so the gradient
+// that it passes on to `x` is 0.
 StatusOr<std::string> Lines(const Node& n, const std::string& x, int64_t axis, int64_t count,
                             double number) {
   if (count > n.graph().program().Desc(x).shape[static_cast<int>(axis)]) {

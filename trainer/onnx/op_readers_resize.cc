@@ -1,4 +1,5 @@
-// Reads Resize as a product with a known matrix along each dimension whose size changes.
+// Reads the ONNX node Resize. Along each dimension whose size changes, the resize is a product with
+// a matrix of weights, which is known while the model is read.
 #include <algorithm>
 #include <cmath>
 
