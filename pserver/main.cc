@@ -196,7 +196,9 @@ StatusOr<PserverOptions> OptionsFromFlags() {
   TD_ASSIGN_OR_RETURN(options.rpc.listen, ParseEndpoint(FLAGS_listen));
   TD_RETURN_IF_ERROR(TakeListeners(FLAGS_listen_fd, &options.rpc));
   if (!FLAGS_resp_listen.empty()) {
-    TD_ASSIGN_OR_RETURN(options.resp_listen, ParseEndpoint(FLAGS_resp_listen));
+    const StatusOr<Endpoint> resp = ParseEndpoint(FLAGS_resp_listen);
+    if (!resp.ok()) return Annotate(resp.status(), "--resp_listen");
+    options.resp_listen = *resp;
   }
   TD_ASSIGN_OR_RETURN(
       options.rpc.tls,

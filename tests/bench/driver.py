@@ -62,6 +62,7 @@ FIGURES = {
     "ps_sparse_pull": Bench.ps_sparse_pull,
     "deepfm_end_to_end": Bench.deepfm_end_to_end,
     "ps_vs_stores": Bench.ps_vs_stores,
+    "lookup_vs_redis": Bench.lookup_vs_redis,
     "ps_exactly_once": Bench.ps_exactly_once,
     "ps_quorum": Bench.ps_quorum,
     "ps_follow": Bench.ps_follow,

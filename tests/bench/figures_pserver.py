@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import socket as socketlib
 import statistics
 import subprocess
 import tempfile
@@ -15,12 +16,22 @@ from runner import HERE, Failed, Runner, compare, run_json
 REDIS_START_S = 20
 
 
+def free_port():
+    with socketlib.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
 @contextlib.contextmanager
-def redis(build_dir, folder):
-    """A Redis that keeps everything in memory and listens at redis.sock in `folder`."""
+def redis(build_dir, folder, tcp=False):
+    """A Redis that keeps everything in memory and listens at redis.sock in `folder`. With `tcp`,
+    it also listens at the port of loopback that the file redis.port names."""
     program, env = peer_setup.redis_server(build_dir)
     socket = os.path.join(folder, "redis.sock")
-    command = [program, "--port", "0", "--unixsocket", socket, "--save", "", "--appendonly", "no",
+    port = free_port() if tcp else 0
+    with open(os.path.join(folder, "redis.port"), "w", encoding="ascii") as file:
+        file.write(str(port))
+    command = [program, "--bind", "127.0.0.1", "--port", str(port), "--unixsocket", socket, "--save", "", "--appendonly", "no",
                "--dir", folder]
     with subprocess.Popen(command, env={**os.environ, **env}, stdout=subprocess.DEVNULL) as server:
         try:
@@ -107,6 +118,31 @@ class PserverFigures(Runner):
             for store in names:
                 out[f"{zipf}ratio_{store}"] = round(
                     median[zipf + "pull_rows_per_s"] / median[f"{zipf}{store}_rows_per_s"], 2)
+        out["others_share"] = round(others, 3)
+        return out
+
+    def lookup_vs_redis(self):
+        work, runs = machine.OtherWork(), []
+        for _ in self.rounds("lookup_vs_redis"):
+            with tempfile.TemporaryDirectory() as folder, redis(self.build_dir, folder, tcp=True):
+                runs.append(self.ours("lookup_vs_redis", 1, self.args.seconds,
+                                      "--export_dir=" + folder))
+        others = work.share()
+        median = {field: statistics.median(r[field] for r in runs) for field in runs[0]}
+        theirs = [r["redis_mget_rows_per_s"] for r in runs]
+        out = compare([r["resp_mget_rows_per_s"] for r in runs], theirs, statistics.median(theirs),
+                      lower_is_better=False)
+        out["peer_name"] = "Redis MGET over loopback, the same client and the same bytes"
+        out["limit_name"] = "none"
+        out.update({field: round(value) for field, value in median.items()})
+        for way in ("get", "unix_mget", "unix_get"):
+            place, command = way.rpartition("_")[::2]
+            place += "_" if place else ""
+            out["ratio_" + way] = round(median[f"{place}resp_{command}_rows_per_s"]
+                                        / median[f"{place}redis_{command}_rows_per_s"], 2)
+        for lane in ("shm", "grpc"):
+            out["ratio_" + lane] = round(median[lane + "_rows_per_s"]
+                                         / median["redis_mget_rows_per_s"], 2)
         out["others_share"] = round(others, 3)
         return out
 

@@ -51,6 +51,7 @@ StatusOr<Report> PsDenseFast(const RunOptions& options);
 StatusOr<Report> PsPullFast(const RunOptions& options);
 StatusOr<Report> PsSparsePull(const RunOptions& options);
 StatusOr<Report> PsVsStores(const RunOptions& options);
+StatusOr<Report> LookupVsRedis(const RunOptions& options);
 StatusOr<Report> PsExactlyOnce(const RunOptions& options);
 StatusOr<Report> PsQuorum(const RunOptions& options);
 StatusOr<Report> PsFollow(const RunOptions& options);

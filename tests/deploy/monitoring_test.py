@@ -104,7 +104,7 @@ class Monitoring(unittest.TestCase):
     def test_every_expression_gives_numbers(self):
         with tempfile.TemporaryDirectory(prefix="tandem-monitoring-") as folder:
             jobs.write_click(folder)
-            port = processes.free_ports(8)
+            port = processes.free_ports(9)
             tandemrun = os.path.join(script.BIN, "tandemrun")
             with processes.Background(
                     [tandemrun, "--servers=2", "--workers=2", f"--status_port={port}",
@@ -112,11 +112,15 @@ class Monitoring(unittest.TestCase):
                      "job.pbtxt"], folder, "job.log") as job, processes.Background(
                          [tandemrun, "--mode=collective", "--nproc=2",
                           f"--status_port={port + 6}", "--log_dir=ranks", "job.pbtxt", "--",
-                          "--checkpoint.dir="], folder, "ranks.log") as ranks:
-                server = Server(folder, [f"127.0.0.1:{port + i}" for i in range(8)])
+                          "--checkpoint.dir="], folder, "ranks.log") as ranks, processes.Background(
+                              [os.path.join(script.BIN, "tandem-pserver"),
+                               "--resp_listen=127.0.0.1:0",
+                               f"--status_listen=127.0.0.1:{port + 8}"], folder,
+                              "resp.log") as resp:
+                server = Server(folder, [f"127.0.0.1:{port + i}" for i in range(9)])
                 with server.process:
-                    self.check_expressions(server, [job, ranks])
-                    self.check_metrics_are_described(range(port, port + 8))
+                    self.check_expressions(server, [job, ranks, resp])
+                    self.check_metrics_are_described(range(port, port + 9))
 
     def check_expressions(self, server, running):
         self.assertTrue(processes.wait_until(server.ready, SECONDS_MAX), server.process.output())
