@@ -194,7 +194,7 @@ def page(name):
 
 
 PYTHON = "pserver/client/python/tandem_pserver"
-READER = "trainer/python/tandem/ps_reader.py"  # names of tandem.ps alone
+READERS = ("ps_follower.py", "ps_reader.py")  # of trainer/python/tandem: names of tandem.ps alone
 
 
 def definition(node, level, prefix=""):
@@ -225,16 +225,20 @@ def python_page():
     for path in sorted(glob.glob(os.path.join(ROOT, PYTHON, "*.py"))):
         with open(path, encoding="utf-8") as file:
             trees[os.path.basename(path)] = ast.parse(file.read())
-    with open(os.path.join(ROOT, READER), encoding="utf-8") as file:
-        trees["ps_reader.py"] = ast.parse(file.read())
-    public = [name for file in ("__init__.py", "ps_reader.py") for n in trees[file].body
+    for reader in READERS:
+        with open(os.path.join(ROOT, "trainer/python/tandem", reader), encoding="utf-8") as file:
+            trees[reader] = ast.parse(file.read())
+    public = [name for file in ("__init__.py", *READERS) for n in trees[file].body
               if isinstance(n, ast.Assign) and getattr(n.targets[0], "id", "") == "__all__"
               for name in ast.literal_eval(n.value)]
     out = ["# Python API\n",
            "These are the public names of `tandem.ps` and of the package `tandem_pserver`, which lacks\n"
-           "Dense, Reader and Rows. The guides [Python client](../guides/python-client.md) and\n"
-           "[Read replicas](../guides/read-replicas.md) show how a program uses them.\n",
-           f"Generated from `{PYTHON}` and\n`{READER}` by `deploy/docs/references.py`; do not edit.\n"]
+           "Change, Dense, Follower, Reader, Rows and follow. The guides\n"
+           "[Python client](../guides/python-client.md), [Read replicas](../guides/read-replicas.md) and\n"
+           "[Follow a table](../guides/follow-a-table.md) show how a program uses them.\n",
+           f"Generated from `{PYTHON}`,\n"
+           + " and\n".join(f"`trainer/python/tandem/{name}`" for name in READERS)
+           + "\nby `deploy/docs/references.py`; do not edit.\n"]
     for name in sorted(public, key=lambda n: (n != "Client", n)):
         for tree in trees.values():
             for node in tree.body:

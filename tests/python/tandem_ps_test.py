@@ -18,7 +18,7 @@ import tandem_pserver
 from pserver_process import Servers
 
 
-READER = ("Dense", "Reader", "Rows")  # names of tandem.ps alone, from tandem/ps_reader.py
+READER = ("Change", "Dense", "Follower", "Reader", "Rows", "follow")  # names of tandem.ps alone
 
 
 def signature(node):
