@@ -439,6 +439,8 @@ Status SparseTable::Pull(std::span<const uint64_t> ids, bool previous, float* ou
 Status SparseTable::ReadExisting(std::span<const uint64_t> ids, TableChanges& changes) {
   const auto dim = static_cast<size_t>(dim_);
   const size_t group = RowsOfRead(ids.size());
+  changes.ids.reserve(changes.ids.size() + ids.size());
+  changes.values.reserve(changes.values.size() + ids.size() * dim);
   std::vector<uint32_t> at;
   for (size_t begin = 0; begin < ids.size(); begin += group) {
     const std::span some = ids.subspan(begin, std::min(group, ids.size() - begin));

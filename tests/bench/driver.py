@@ -67,6 +67,7 @@ FIGURES = {
     "ps_quorum": Bench.ps_quorum,
     "ps_follow": Bench.ps_follow,
     "stream_lag": Bench.stream_lag,
+    "ps_changes": Bench.ps_changes,
     "ps_snapshot": Bench.ps_snapshot,
     "ps_recovery": Bench.ps_recovery,
     "reader_text": Bench.reader_text,

@@ -79,6 +79,10 @@ class DurabilityFigures(PserverFigures):
         out["others_share"] = round(work.share(), 3)
         return out
 
+    def ps_changes(self):
+        return self.ps_dense("ps_changes", "followed", "alone",
+                             "the same server without a follower", "the same", unit="_rows_per_s")
+
     def ps_snapshot(self):
         out = self.ps_dense("ps_snapshot", "cut", "alone",
                             "the same pushes and pulls without checkpoints", "the same")

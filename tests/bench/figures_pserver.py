@@ -46,19 +46,20 @@ def redis(build_dir, folder, tcp=False):
 
 
 class PserverFigures(Runner):
-    def ps_dense(self, name, side, peer, peer_name, limit_name, measure=None):
+    def ps_dense(self, name, side, peer, peer_name, limit_name, measure=None,
+                 unit="_mb_per_s"):
         """Rounds of `name`, in each of which the sides are measured one after another."""
         work = machine.OtherWork()
         measure = measure or (lambda: self.ours(name, 1, self.args.seconds))
         runs = [measure() for _ in range(self.args.rounds)]
         others = work.share()
         of = lambda field: [r[field] for r in runs]
-        theirs = of(peer + "_mb_per_s")
-        out = compare(of(side + "_mb_per_s"), theirs, statistics.median(theirs),
+        theirs = of(peer + unit)
+        out = compare(of(side + unit), theirs, statistics.median(theirs),
                       lower_is_better=False)
         out["peer_name"], out["limit_name"] = peer_name, limit_name
         for field in runs[0]:
-            if field not in (side + "_mb_per_s", peer + "_mb_per_s"):
+            if field not in (side + unit, peer + unit):
                 out[field] = round(statistics.median(of(field)), 4)
         out["others_share"] = round(others, 3)
         return out

@@ -50,6 +50,7 @@ constexpr Row kRows[] = {
     {"ps_quorum", PsQuorum},
     {"ps_follow", PsFollow},
     {"stream_lag", StreamLag},
+    {"ps_changes", PsChanges},
     {"ps_snapshot", PsSnapshot},
     {"ps_recovery", PsRecovery},
     {"hierarchical_hosts", HierarchicalHosts},

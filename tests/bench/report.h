@@ -56,6 +56,7 @@ StatusOr<Report> PsExactlyOnce(const RunOptions& options);
 StatusOr<Report> PsQuorum(const RunOptions& options);
 StatusOr<Report> PsFollow(const RunOptions& options);
 StatusOr<Report> StreamLag(const RunOptions& options);
+StatusOr<Report> PsChanges(const RunOptions& options);
 StatusOr<Report> PsSnapshot(const RunOptions& options);
 StatusOr<Report> PsRecovery(const RunOptions& options);
 StatusOr<Report> AllReduceShm(const RunOptions& options);

@@ -292,6 +292,8 @@ StatusOr<TableChange> TableFollower::Accept(size_t server, const FetchChangesRep
   }
   const auto accepts = [&](uint64_t id) { return buckets_.Holds(server, RowBucket(id)); };
   const size_t row_bytes = reply.dim() * sizeof(float);
+  change.ids.reserve(static_cast<size_t>(reply.id_size()));
+  change.values.reserve(static_cast<size_t>(reply.id_size()) * reply.dim());
   for (int i = 0; i < reply.id_size(); ++i) {
     if (!accepts(reply.id(i))) continue;
     change.ids.push_back(reply.id(i));

@@ -1,0 +1,162 @@
+// ps_changes: the cost of a follower of a table, and the time from an acknowledged push until the
+// follower has its rows.
+//
+// Alternates pushes of 1,000 rows between three servers with a log in this process: one that does
+// not remember changed rows, one that does, and one that has a follower too. Then pushes at half of
+// the highest rate to the third server, and waits for the rows of each push.
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+#include <thread>
+
+#include "kernels/exec/comm.h"
+#include "pserver/client/follow/table_follower.h"
+#include "tests/bench/dense_ps.h"
+#include "tests/bench/folder.h"
+#include "tests/bench/report.h"
+#include "tests/bench/rows_table.h"
+
+namespace tandem::bench {
+namespace {
+
+constexpr size_t kRowsOfPush = 1000;
+constexpr size_t kIds = 100'000;  // different rows
+constexpr int kTurns = 6;
+constexpr Duration kWait = std::chrono::milliseconds(100);
+
+// A server with a log and a table.
+class LoggedTable {
+ public:
+  Status Start(const std::string& dir, size_t changed_rows_max) {
+    pserver::PserverOptions options;
+    options.job = "bench";
+    options.data_dir = dir;
+    options.durability = pserver::Durability::kLogged;
+    options.changed_rows_max = changed_rows_max;
+    ps::PsOptions client;
+    client.job = "bench";
+    client.transport = ps::PsTransport::kShm;
+    TD_RETURN_IF_ERROR(ps_.Start(options, client));
+    const ps::PsTable table = {"emb", kHeight, kDim, ps::PsTable::InitKind::kUniform,
+                               -0.1f, 0.1f,    1,    ""};
+    TD_RETURN_IF_ERROR(
+        ps_.client->Configure({}, ps::PsMode::kASync, {"adagrad", {}}, {table}).status());
+    return ps_.client->InitOrFetch({}).status();
+  }
+  // Makes one push and waits for its acknowledgement.
+  Status Push() {
+    std::vector<int64_t> ids;
+    const size_t first = step_ * kRowsOfPush % kIds;
+    for (size_t i = 0; i < kRowsOfPush; ++i) ids.push_back(IdOf((first + i) % kIds));
+    std::sort(ids.begin(), ids.end());
+    exec::CommDone done;
+    ps_.client->Push(step_++, kRate, {}, [&](const Status& s) { done.Complete(s); },
+                     {{"emb", ids, gradients_.data()}});
+    return done.Wait(Time::max());
+  }
+  uint64_t pushes() const { return step_; }
+  std::string address() const { return ToString(ps_.server->endpoint()); }
+
+ private:
+  PsPair ps_;
+  const std::vector<float> gradients_ = std::vector<float>(kRowsOfPush * kDim, 1.0f);
+  uint64_t step_ = 0;
+};
+
+// Follows the table on a thread, until it is destroyed.
+class Follower {
+ public:
+  ~Follower() {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+  }
+  Status Start(const std::string& address) {
+    ps::ReaderOptions options;
+    options.job = "bench";
+    TD_ASSIGN_OR_RETURN(follower_,
+                        ps::TableFollower::Connect({address}, options, {.table = "emb"}));
+    thread_ = std::thread([this] {
+      while (!stop_) {
+        const auto change = follower_->Next(kWait);
+        if (!change.ok()) {
+          failed_ = true;
+          return;
+        }
+        if (!*change) continue;
+        rows_ += (*change)->ids.size();
+        version_ = (*change)->version;
+      }
+    });
+    return OkStatus();
+  }
+  // Waits until the follower has all changes up to `version`.
+  Status Await(uint64_t version) const {
+    while (version_ < version && !failed_) std::this_thread::yield();
+    return failed_ ? Unavailable("the follower has failed") : OkStatus();
+  }
+  uint64_t rows() const { return rows_; }
+
+ private:
+  std::unique_ptr<ps::TableFollower> follower_;
+  std::atomic<bool> stop_ = false, failed_ = false;
+  std::atomic<uint64_t> version_ = 0, rows_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace
+
+StatusOr<Report> PsChanges(const RunOptions& options) {
+  Folder folder;
+  TD_RETURN_IF_ERROR(folder.Make());
+  LoggedTable tables[3];
+  const char* const names[3] = {"forgetful", "alone", "followed"};
+  for (const int side : {0, 1, 2}) {
+    TD_RETURN_IF_ERROR(
+        tables[side].Start(folder.path() + "/" + names[side], side == 0 ? 0 : size_t{4} << 20));
+  }
+  Follower follower;
+  TD_RETURN_IF_ERROR(follower.Start(tables[2].address()));
+  double taken[3] = {0, 0, 0}, pushes[3] = {0, 0, 0};
+  for (int turn = -1; turn < kTurns; ++turn) {
+    for (const int side : {0, 1, 2}) {
+      const Time start = SteadyNow();
+      double so_far = 0, made = 0;
+      do {
+        TD_RETURN_IF_ERROR(tables[side].Push());
+        ++made;
+        so_far = Seconds(SteadyNow() - start);
+      } while (so_far < options.seconds / kTurns);
+      // The follower must not use the time of the other sides.
+      if (side == 2) {
+        TD_RETURN_IF_ERROR(follower.Await(tables[2].pushes()));
+        so_far = Seconds(SteadyNow() - start);
+      }
+      if (turn < 0) continue;
+      taken[side] += so_far;
+      pushes[side] += made;
+    }
+  }
+  Report report;
+  for (const int side : {0, 1, 2}) {
+    report.Add(std::string(names[side]) + "_rows_per_s",
+               pushes[side] * static_cast<double>(kRowsOfPush) / taken[side]);
+  }
+  report.Add("sent_share", static_cast<double>(follower.rows()) /
+                               static_cast<double>(tables[2].pushes() * kRowsOfPush));
+  std::vector<double> lags;
+  const auto pause =
+      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(2 * taken[1] / pushes[1]));
+  for (Time next = SteadyNow(), end = next + std::chrono::seconds(2); next < end; next += pause) {
+    std::this_thread::sleep_until(next);
+    TD_RETURN_IF_ERROR(tables[2].Push());
+    const Time acknowledged = SteadyNow();
+    TD_RETURN_IF_ERROR(follower.Await(tables[2].pushes()));
+    lags.push_back(Seconds(SteadyNow() - acknowledged));
+  }
+  std::sort(lags.begin(), lags.end());
+  report.Add("lag_p50_ms", 1e3 * lags[lags.size() / 2]);
+  report.Add("lag_p99_ms", 1e3 * lags[lags.size() * 99 / 100]);
+  return report;
+}
+
+}  // namespace tandem::bench
