@@ -102,9 +102,7 @@ struct PsClient::Impl {
 
 PsClient::PsClient() = default;
 
-PsClient::~PsClient() { Cancel(); }
-
-void PsClient::Cancel() {
+PsClient::~PsClient() {
   impl_->caller.BeginClose();
   impl_->admission.Close();
   impl_->caller.Close();

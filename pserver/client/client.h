@@ -116,9 +116,6 @@ class PsClient {
   // server that owns parameters, with PsJobRules::each_step_once. Some servers may have further
   // steps, which they accept as duplicates. Blocks. REQUIRES: Configure was OK.
   StatusOr<uint64_t> StepsPushed();
-  // Cancels all calls in progress. Further calls fail with CANCELLED. The client may then only be
-  // destroyed. Blocks until the callbacks have run. Any thread may call Cancel.
-  void Cancel();
   // Calls `done` with one number for each trainer: the seconds for which calls of the trainer have
   // waited for other trainers since the server started. Asks only one of the servers that have
   // parameters. Returns immediately.

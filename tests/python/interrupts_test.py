@@ -135,6 +135,39 @@ print("destroyed", flush=True)
 """
 
 
+def threads_of(pid):
+    """Returns the state and the processor time of each thread of a process, by thread id."""
+    threads = {}
+    for tid in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{tid}/stat", encoding="latin-1") as file:
+            fields = file.read().rpartition(")")[2].split()
+        threads[int(tid)] = (fields[0], fields[11], fields[12])
+    return threads
+
+
+def await_true(test, condition):
+    end = time.monotonic() + LIMIT
+    while not condition():
+        test.assertLess(time.monotonic(), end)
+        time.sleep(0.05)
+
+
+def stop(test, pid):
+    """Stops a process. Returns when all its threads have stopped."""
+    os.kill(pid, signal.SIGSTOP)
+    await_true(test, lambda: all(state == "T" for state, *_ in threads_of(pid).values()))
+
+
+def await_idle(test, pid):
+    """Waits until the main thread of a process has slept during ten looks without a run between."""
+    seen = []
+
+    def idle():
+        seen.append(threads_of(pid)[pid])
+        return seen[-1][0] == "S" and len(seen) >= 10 and len(set(seen[-10:])) == 1
+    await_true(test, idle)
+
+
 class Program:
     """A program that a test interrupts."""
 
@@ -159,7 +192,7 @@ class Program:
     def interrupt(self, later=None):
         """Sends SIGINT to a call that waits. The call must raise KeyboardInterrupt and end soon.
         later: text of the error of a later call, which the program makes then."""
-        time.sleep(1)  # the program is in its call
+        await_idle(self.test, self.process.pid)
         begin = time.monotonic()
         self.process.send_signal(signal.SIGINT)
         self.expect("KeyboardInterrupt")
@@ -176,20 +209,20 @@ class Program:
 class Clients(unittest.TestCase):
     """Clients of parameter servers: of tandem.ps, and of tandem.torch."""
 
-    def ends(self, kind, last, stop=True, trainer=0, trainers=1):
-        """A call ends at Ctrl-C. stop: its server does not reply."""
+    def ends(self, kind, last, stopped=True, trainer=0, trainers=1):
+        """A call ends at Ctrl-C. stopped: its server does not reply."""
         with self.subTest(f"{kind}: {last}"), Servers(script.BUILD, 1, trainers=trainers) as servers:
             address = servers.addresses[0] if last != "connect" else "127.0.0.1:1"
             program = Program(self, CLIENT, kind, address, last, trainer, trainers)
             program.expect(last)
-            if stop:
-                os.kill(servers.running[0].pid, signal.SIGSTOP)
+            if stopped:
+                stop(self, servers.running[0].pid)
             program.enter()
             program.interrupt(LATER.get((kind, last)))
 
     def test_connections(self):
         for kind in ("tandem.ps", "tandem.torch"):
-            self.ends(kind, "connect", stop=False)
+            self.ends(kind, "connect", stopped=False)
 
     def test_calls_to_a_server_that_does_not_reply(self):
         for last in ("configure", "init", "pull_table", "save", "complete"):
@@ -200,9 +233,9 @@ class Clients(unittest.TestCase):
 
     def test_calls_that_wait_for_other_trainers(self):
         for kind in ("tandem.ps", "tandem.torch"):
-            self.ends(kind, "init", stop=False, trainer=1, trainers=2)
+            self.ends(kind, "init", stopped=False, trainer=1, trainers=2)
         for last in ("push_pull", "barrier"):
-            self.ends("tandem.ps", last, stop=False, trainers=2)
+            self.ends("tandem.ps", last, stopped=False, trainers=2)
 
     def test_a_server_that_offers_no_shared_memory_in_time(self):
         class Slow(PlayedServer):

@@ -233,14 +233,14 @@ class PythonPsClient {
 
  private:
   ps::PsClient& Open() {
-    if (shared_->get() == nullptr) {
+    if (shared_->get() == nullptr && shared_->interrupted_call().empty()) {
       throw StatusError(FailedPrecondition("the client of parameter servers is closed [TD1219]"));
     }
-    if (!shared_->cancelled_in().empty()) {
+    if (shared_->get() == nullptr) {
       throw StatusError(FailedPrecondition(
           "the client of parameter servers cannot be used, because Ctrl-C ended its call %s "
           "[TD1219]; hint: make another client",
-          shared_->cancelled_in()));
+          shared_->interrupted_call()));
     }
     return *shared_->get();
   }
@@ -252,13 +252,13 @@ class PythonPsClient {
   }
 
   // Like Blocking, for a call that must succeed before other calls: if Ctrl-C ends it, the client
-  // is cancelled. `name`: name of the call in Python.
+  // is closed. `name`: name of the call in Python.
   template <typename T>
   T Beginning(const char* name, const std::function<StatusOr<T>(ps::PsClient&)>& call) {
     try {
       return Blocking<T>(call);
     } catch (const py::error_already_set&) {
-      shared_->Cancel(name);
+      shared_->CloseAfter(name);
       throw;
     }
   }

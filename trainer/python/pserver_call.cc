@@ -44,12 +44,9 @@ void SharedPsClient::KeepUntilClosed(py::object array) {
   if (!closed_) of_failed_.push_back(std::move(array));
 }
 
-void SharedPsClient::Cancel(const std::string& call) {
-  cancelled_in_ = call;
-  ps::PsClient* const client = client_.get();
-  if (client == nullptr) return;
-  const py::gil_scoped_release release;
-  client->Cancel();
+void SharedPsClient::CloseAfter(const std::string& call) {
+  interrupted_call_ = call;
+  Close();
 }
 
 void SharedPsClient::Sweep() {

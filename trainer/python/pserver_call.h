@@ -41,11 +41,10 @@ class SharedPsClient {
   void Keep(const Result& result, PsCallArrays arrays);
   // Keeps an array that a failed call may still use, until the client is destroyed.
   void KeepUntilClosed(pybind11::object array);
-  // Cancels all calls of the client. `call`: the call that Ctrl-C ended, and after which the client
-  // cannot continue. Blocks, without the GIL, until no call uses an array any more.
-  void Cancel(const std::string& call);
-  // Returns the argument of Cancel; "": the client was not cancelled.
-  const std::string& cancelled_in() const { return cancelled_in_; }
+  // Closes the client, because Ctrl-C ended its call `call`, without which it cannot continue.
+  void CloseAfter(const std::string& call);
+  // Returns the argument of CloseAfter; "": there was no such call.
+  const std::string& interrupted_call() const { return interrupted_call_; }
   // Releases arrays of calls that have ended.
   void Sweep();
 
@@ -57,7 +56,7 @@ class SharedPsClient {
 
   std::unique_ptr<ps::PsClient> client_;
   bool closed_ = false;                      // no call uses an array any more
-  std::string cancelled_in_;                 // see cancelled_in()
+  std::string interrupted_call_;             // see interrupted_call()
   std::vector<Running> running_;             // calls that had not ended when Python dropped them
   std::vector<pybind11::object> of_failed_;  // sent arrays of failed calls
 };
