@@ -82,8 +82,7 @@ void RespConnection::OnTimeout(const char* what) {
 
 void RespConnection::OnWake() {
   if (!waiting_ || !socket_.is_open()) return;
-  waiting_ = false;
-  session_->Resume(out_);
+  waiting_ = session_->Resume(out_) == RespSession::Step::kWaiting;
   Run();
 }
 
@@ -109,19 +108,29 @@ bool RespConnection::ExecuteCommands() {
       limits_raised_ = true;
     }
     const StatusOr<bool> complete = parser_.Parse(unparsed());
+    if ((!complete.ok() || !*complete) && session_->gathered_bytes() != 0) {
+      Flush();
+      continue;
+    }
     if (!complete.ok()) {
       Fail(complete.status());
       return false;
     }
     if (!*complete) return false;
     const RespSession::Step step = session_->Execute(parser_.arguments(unparsed()), out_);
-    waiting_ = step == RespSession::Step::kWaiting;
+    if (step == RespSession::Step::kFlush) {
+      Flush();
+      continue;  // executes the same command
+    }
     closing_ = step == RespSession::Step::kClose;
     in_begin_ += parser_.bytes();
     parser_.Reset();
+    if (session_->gathered_bytes() >= kWriteBytes) Flush();
   }
   return false;
 }
+
+void RespConnection::Flush() { waiting_ = session_->Flush(out_) == RespSession::Step::kWaiting; }
 
 void RespConnection::Fail(const Status& status) {
   out_.Error("ERR " + std::string(status.message()));

@@ -44,6 +44,8 @@ class RespConnection : public std::enable_shared_from_this<RespConnection> {
   void Run();
   // Executes the complete commands. Returns true if it stopped because the output is large.
   bool ExecuteCommands();
+  // Executes the gathered reads.
+  void Flush();
   // Sends the output. Returns true if all of it was sent. Otherwise sends the rest later, then
   // calls Run.
   bool Write();

@@ -3,6 +3,7 @@
 #include <bit>
 #include <charconv>
 #include <cstring>
+#include <iterator>
 
 #include "common/base/require.h"
 
@@ -28,6 +29,11 @@ bool ParseId(std::string_view text, uint64_t& id) {
 // Names in messages are at most this long.
 constexpr size_t kShownMax = 200;
 std::string Shown(std::string_view name) { return std::string(name.substr(0, kShownMax)); }
+
+const char* BytesOf(const PulledSlice& slice) {
+  return reinterpret_cast<const char*>(reinterpret_cast<const float*>(slice.values.get()) +
+                                       slice.first);
+}
 
 }  // namespace
 
@@ -70,7 +76,7 @@ size_t RespKeys::GroupOf(std::string_view table) {
   }
   for (const RespCatalog::Table& known : catalog_->tables) {
     if (known.name != table) continue;
-    groups_.push_back({&known, {}, 0});
+    groups_.push_back({&known, {}});
     return groups_.size() - 1;
   }
   return kNone;
@@ -87,10 +93,9 @@ Status RespKeys::CountBytes(int64_t values) {
 
 Status RespKeys::AddId(size_t group, uint64_t id) {
   TD_REQUIRE(group < groups_.size());
-  Group& of = groups_[group];
-  TD_REQUIRE(of.ids.size() == of.rows);
-  places_.push_back({static_cast<uint32_t>(group), static_cast<uint32_t>(of.rows++)});
-  of.ids.push_back(id);
+  std::vector<uint64_t>& ids = groups_[group].ids;
+  places_.push_back({static_cast<uint32_t>(group), static_cast<uint32_t>(ids.size())});
+  ids.push_back(id);
   last_ = group;
   return CountBytes(groups_[group].table->dim);
 }
@@ -137,66 +142,110 @@ Status RespKeys::AddVariable(std::string_view name) {
   return CountBytes(variable.numel);
 }
 
-PullQuery RespKeys::TakeQuery(const std::string& job) {
-  TD_REQUIRE(catalog_ != nullptr);
+void RespKeys::RollBack(size_t size, size_t reply_bytes) {
+  TD_REQUIRE(size <= places_.size() && reply_bytes <= bytes_);
+  for (; places_.size() > size; places_.pop_back()) {
+    const Place place = places_.back();
+    if (place.group == kDense) {
+      variables_.pop_back();
+    } else {
+      groups_[place.group].ids.pop_back();
+    }
+  }
+  bytes_ = reply_bytes;
+}
+
+std::vector<RespKeys::Part> RespKeys::PartsOf(size_t first, size_t count) const {
+  TD_REQUIRE(first + count <= places_.size());
+  std::vector<Part> parts(groups_.size() + 1);
+  if (count == places_.size()) {
+    for (size_t g = 0; g < groups_.size(); ++g) parts[g].end = groups_[g].ids.size();
+    parts.back().end = variables_.size();
+    return parts;
+  }
+  // The positions of later keys are higher, so the keys take consecutive positions.
+  for (size_t i = first; i < first + count; ++i) {
+    Part& part = places_[i].group == kDense ? parts.back() : parts[places_[i].group];
+    if (part.begin == part.end) part.begin = places_[i].at;
+    part.end = places_[i].at + 1;
+  }
+  return parts;
+}
+
+PullQuery RespKeys::Query(const std::string& job, size_t first, size_t count) const {
   PullQuery query;
   query.caller.job = job;
   query.observer = true;
-  for (const RespCatalog::Variable* variable : variables_) {
-    query.ranges.insert(query.ranges.end(), variable->ranges.begin(), variable->ranges.end());
+  const std::vector<Part> parts = PartsOf(first, count);
+  for (size_t v = parts.back().begin; v < parts.back().end; ++v) {
+    const std::vector<PullRange>& ranges = variables_[v]->ranges;
+    query.ranges.insert(query.ranges.end(), ranges.begin(), ranges.end());
   }
-  for (Group& group : groups_) query.rows.push_back({group.table->name, std::move(group.ids)});
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const auto [begin, end] = parts[g];
+    if (begin == end) continue;
+    const uint64_t* const ids = groups_[g].ids.data();
+    query.rows.push_back({groups_[g].table->name, {ids + begin, ids + end}});
+  }
   return query;
 }
 
-void RespKeys::AppendValues(const PullResult& result, RespOutput& out) const {
+RespValues::RespValues(const RespKeys& keys, size_t first, size_t count, const PullResult& result)
+    : keys_(keys), result_(result), first_(first), count_(count), groups_(keys.groups_.size()) {
   // The result has the ranges of all variables, then the rows of all groups.
-  const auto bytes_of = [](const PulledSlice& slice) {
-    return reinterpret_cast<const char*>(reinterpret_cast<const float*>(slice.values.get()) +
-                                         slice.first);
-  };
-  std::vector<size_t> first_slices;  // index of the first slice of each variable
+  const std::vector<RespKeys::Part> parts = keys.PartsOf(first, count);
+  first_variable_ = parts.back().begin;
   size_t slices = 0;
-  for (const RespCatalog::Variable* variable : variables_) {
-    first_slices.push_back(slices);
-    slices += variable->ranges.size();
+  for (size_t v = first_variable_; v < parts.back().end; ++v) {
+    slices_.push_back(slices);
+    slices += keys.variables_[v]->ranges.size();
   }
-  TD_REQUIRE(result.slices.size() == slices + groups_.size());
-  struct Rows {
-    const char* values;
-    size_t bytes;  // size of one row
-    char head[RespOutput::kBulkExtra];
-    size_t head_bytes;
-  };
-  std::vector<Rows> groups;
-  for (size_t i = 0; i < groups_.size(); ++i) {
-    const auto dim = static_cast<size_t>(groups_[i].table->dim), bytes = dim * sizeof(float);
-    TD_REQUIRE(static_cast<size_t>(result.slices[slices + i].numel) == groups_[i].rows * dim);
-    Rows& rows = groups.emplace_back(Rows{bytes_of(result.slices[slices + i]), bytes, "$", 0});
-    char* const end = std::to_chars(rows.head + 1, rows.head + sizeof(rows.head) - 2, bytes).ptr;
-    end[0] = '\r';
-    end[1] = '\n';
-    rows.head_bytes = static_cast<size_t>(end + 2 - rows.head);
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const auto [begin, end] = parts[g];
+    if (begin == end) continue;
+    TD_REQUIRE(slices < result.slices.size());
+    const PulledSlice& slice = result.slices[slices++];
+    const auto dim = static_cast<size_t>(keys.groups_[g].table->dim);
+    TD_REQUIRE(static_cast<size_t>(slice.numel) == (end - begin) * dim);
+    Rows& rows = groups_[g];
+    rows.values = BytesOf(slice);
+    rows.begin = begin;
+    rows.bytes = dim * sizeof(float);
+    rows.head[0] = '$';
+    char* const text = std::to_chars(rows.head + 1, std::end(rows.head) - 2, rows.bytes).ptr;
+    text[0] = '\r';
+    text[1] = '\n';
+    rows.head_bytes = static_cast<size_t>(text + 2 - rows.head);
   }
-  for (const Place& place : places_) {
-    if (place.group == kDense) {
-      const RespCatalog::Variable& variable = *variables_[place.at];
-      const auto bytes = static_cast<size_t>(variable.numel) * sizeof(float);
-      out.BulkHead(bytes);
-      for (size_t i = 0; i < variable.ranges.size(); ++i) {
-        const PulledSlice& slice = result.slices[first_slices[place.at] + i];
-        TD_REQUIRE(slice.numel == variable.ranges[i].numel);
-        out.Append({bytes_of(slice), static_cast<size_t>(slice.numel) * sizeof(float)});
-      }
-      out.Append("\r\n");
+  TD_REQUIRE(slices == result.slices.size());
+}
+
+void RespValues::Append(size_t first, size_t count, RespOutput& out) const {
+  TD_REQUIRE(first >= first_ && first + count <= first_ + count_);
+  for (size_t i = first; i < first + count; ++i) {
+    const RespKeys::Place place = keys_.places_[i];
+    if (place.group == RespKeys::kDense) {
+      AppendVariable(place.at, out);
       continue;
     }
-    const Rows& rows = groups[place.group];
-    char* to = out.Extend(rows.head_bytes + rows.bytes + 2);
+    const Rows& rows = groups_[place.group];
+    char* const to = out.Extend(rows.head_bytes + rows.bytes + 2);
     std::memcpy(to, rows.head, rows.head_bytes);
-    std::memcpy(to + rows.head_bytes, rows.values + place.at * rows.bytes, rows.bytes);
+    std::memcpy(to + rows.head_bytes, rows.values + (place.at - rows.begin) * rows.bytes,
+                rows.bytes);
     std::memcpy(to + rows.head_bytes + rows.bytes, "\r\n", 2);
   }
+}
+
+void RespValues::AppendVariable(size_t at, RespOutput& out) const {
+  const RespCatalog::Variable& variable = *keys_.variables_[at];
+  out.BulkHead(static_cast<size_t>(variable.numel) * sizeof(float));
+  for (size_t i = 0; i < variable.ranges.size(); ++i) {
+    const PulledSlice& slice = result_.slices[slices_[at - first_variable_] + i];
+    TD_REQUIRE(slice.numel == variable.ranges[i].numel);
+    out.Append({BytesOf(slice), static_cast<size_t>(slice.numel) * sizeof(float)});
+  }
+  out.Append("\r\n");
 }
 
 }  // namespace tandem::pserver

@@ -30,12 +30,12 @@ struct RespCatalog {
   std::map<std::string, Variable, std::less<>> variables;
 };
 
-// Collects keys, makes one pull of them, and writes the values in the order of the keys. Not
-// thread-safe.
+// Collects the keys of one or more commands, and makes pulls of them. RespValues writes the values.
+// Not thread-safe.
 class RespKeys {
  public:
   // Removes all keys. From now on, keys are those of `catalog`, which must outlive this object.
-  // `bytes_max`: maximum size of the reply.
+  // `bytes_max`: maximum size of all values with their heads.
   void Begin(const RespCatalog& catalog, size_t bytes_max);
 
   // Adds "table:id", a row, or the name of a dense variable. NOT_FOUND: the server has no such name
@@ -48,17 +48,18 @@ class RespKeys {
   size_t size() const { return places_.size(); }
   size_t variables() const { return variables_.size(); }  // number of keys of dense variables
   size_t reply_bytes() const { return bytes_; }           // upper bound
-  // Returns the pull that reads all keys as an observer of `job`. Call once.
-  PullQuery TakeQuery(const std::string& job);
-  // Appends one bulk string for each key: f32 values. `result`: that of TakeQuery.
-  void AppendValues(const PullResult& result, RespOutput& out) const;
+  // Removes the keys that were added after the first `size`. `reply_bytes`: its value at that time.
+  void RollBack(size_t size, size_t reply_bytes);
+  // Returns the pull that reads `count` keys from key `first` on, as an observer of `job`.
+  // REQUIRES: the keys exist.
+  PullQuery Query(const std::string& job, size_t first, size_t count) const;
 
  private:
+  friend class RespValues;
   static constexpr size_t kNone = SIZE_MAX;
   struct Group {
     const RespCatalog::Table* table;
     std::vector<uint64_t> ids;
-    size_t rows = 0;  // number of ids that were added
   };
   // A key. A row: its group, and its position in the group. A dense variable: its position in
   // variables_.
@@ -66,6 +67,12 @@ class RespKeys {
     uint32_t group, at;
   };
   static constexpr uint32_t kDense = UINT32_MAX;
+  // Positions [begin, end) in a group or in variables_.
+  struct Part {
+    size_t begin = 0, end = 0;
+  };
+  // The parts that some keys take: of each group, and of variables_ at the end.
+  std::vector<Part> PartsOf(size_t first, size_t count) const;
 
   size_t GroupOf(std::string_view table);  // kNone: the catalog has no such table
   Status AddId(size_t group, uint64_t id);
@@ -78,6 +85,33 @@ class RespKeys {
   size_t last_ = kNone;  // group of the last row
   std::vector<const RespCatalog::Variable*> variables_;
   std::vector<Place> places_;
+};
+
+// The values of keys, from the result of a pull. Not thread-safe.
+class RespValues {
+ public:
+  // `result`: that of keys.Query(job, first, count). Both must outlive this object.
+  RespValues(const RespKeys& keys, size_t first, size_t count, const PullResult& result);
+  // Appends one bulk string for each of `count` keys from key `first` on: f32 values. REQUIRES: the
+  // keys are among those of the constructor.
+  void Append(size_t first, size_t count, RespOutput& out) const;
+
+ private:
+  struct Rows {
+    const char* values = nullptr;  // of the row at position `begin` of the group
+    size_t begin = 0;
+    size_t bytes = 0;  // size of one row
+    char head[RespOutput::kBulkExtra] = {};
+    size_t head_bytes = 0;
+  };
+  void AppendVariable(size_t at, RespOutput& out) const;
+
+  const RespKeys& keys_;
+  const PullResult& result_;
+  const size_t first_, count_;
+  std::vector<Rows> groups_;
+  size_t first_variable_ = 0;
+  std::vector<size_t> slices_;  // index of the first slice of each variable from first_variable_ on
 };
 
 }  // namespace tandem::pserver

@@ -8,6 +8,7 @@
 #include "common/base/require.h"
 #include "common/rpc/credentials/session_proof.h"
 #include "pserver/resp/resp_info.h"
+#include "pserver/shard/read_calls.h"
 
 namespace tandem::pserver {
 namespace {
@@ -32,6 +33,12 @@ Status WithOwnerHint(const Status& status) {
                              "row bucket, which INFO shows"};
 }
 
+// Returns whether an error of a pull may come from the keys of one command.
+bool MayBeOfOneCommand(const Status& status) {
+  return !status.ok() && !absl::IsDeadlineExceeded(status) && !absl::IsUnavailable(status) &&
+         !absl::IsCancelled(status);
+}
+
 }  // namespace
 
 RespShared::RespShared(RespTarget of, Metrics& metrics)
@@ -50,7 +57,6 @@ struct RespSession::Wait {
   enum : int { kPulling, kSleeping, kDone };
   std::atomic<int> state = kPulling;
   StatusOr<PullResult> result = Internal("the pull has not ended");
-  bool array = false;
   std::function<void()> wake;
 };
 
@@ -69,21 +75,21 @@ RespSession::~RespSession() {
 
 const RespSession::Command* RespSession::Find(std::string_view name) {
   static constexpr std::array<Command, 15> kCommands = {{
-      {"GET", 2, 2, false, &RespSession::Get},
-      {"MGET", 2, kAny, false, &RespSession::Get},
-      {"HGET", 3, 3, false, &RespSession::HashGet},
-      {"HMGET", 3, kAny, false, &RespSession::HashGet},
-      {"HLEN", 2, 2, false, &RespSession::HashLength},
-      {"EXISTS", 2, kAny, false, &RespSession::Exists},
-      {"HEXISTS", 3, 3, false, &RespSession::HashExists},
-      {"PING", 1, 2, false, &RespSession::Ping},
-      {"ECHO", 2, 2, false, &RespSession::Echo},
-      {"SELECT", 2, 2, false, &RespSession::Select},
-      {"COMMAND", 1, kAny, false, &RespSession::ListCommands},
-      {"INFO", 1, kAny, false, &RespSession::Info},
-      {"AUTH", 2, 3, true, &RespSession::Auth},
-      {"HELLO", 1, 7, true, &RespSession::Hello},
-      {"QUIT", 1, 1, true, &RespSession::Quit},
+      {"GET", 2, 2, false, true, &RespSession::Get},
+      {"MGET", 2, kAny, false, true, &RespSession::Get},
+      {"HGET", 3, 3, false, true, &RespSession::HashGet},
+      {"HMGET", 3, kAny, false, true, &RespSession::HashGet},
+      {"HLEN", 2, 2, false, false, &RespSession::HashLength},
+      {"EXISTS", 2, kAny, false, false, &RespSession::Exists},
+      {"HEXISTS", 3, 3, false, false, &RespSession::HashExists},
+      {"PING", 1, 2, false, false, &RespSession::Ping},
+      {"ECHO", 2, 2, false, false, &RespSession::Echo},
+      {"SELECT", 2, 2, false, false, &RespSession::Select},
+      {"COMMAND", 1, kAny, false, false, &RespSession::ListCommands},
+      {"INFO", 1, kAny, false, false, &RespSession::Info},
+      {"AUTH", 2, 3, true, false, &RespSession::Auth},
+      {"HELLO", 1, 7, true, false, &RespSession::Hello},
+      {"QUIT", 1, 1, true, false, &RespSession::Quit},
   }};
   for (const Command& command : kCommands) {
     if (EqualsUpper(name, command.name)) return &command;
@@ -94,8 +100,14 @@ const RespSession::Command* RespSession::Find(std::string_view name) {
 RespSession::Step RespSession::Execute(const RespArguments& arguments, RespOutput& out) {
   TD_REQUIRE(waiting_ == nullptr);
   if (arguments.size() == 0) return Step::kReplied;
-  shared_->commands.Add(1);
+  const Step step = Dispatch(arguments, out);
+  if (step != Step::kFlush) shared_->commands.Add(1);
+  return step;
+}
+
+RespSession::Step RespSession::Dispatch(const RespArguments& arguments, RespOutput& out) {
   const Command* const command = Find(arguments[0]);
+  if (!parts_.empty() && (command == nullptr || !command->gathers)) return Step::kFlush;
   command_ = command == nullptr ? "other" : command->name;
   if (!admitted_ && (command == nullptr || !command->before_auth)) {
     out.Error(
@@ -111,6 +123,7 @@ RespSession::Step RespSession::Execute(const RespArguments& arguments, RespOutpu
                   out);
   }
   if (arguments.size() < command->least || arguments.size() > command->most) {
+    if (!parts_.empty()) return Step::kFlush;
     return Refuse(InvalidArgument("wrong number of arguments for '%s' command [TD4041]",
                                   std::string(command->name)),
                   out);
@@ -286,6 +299,7 @@ RespSession::Step RespSession::Quit(const RespArguments& arguments, RespOutput& 
 // ---- Reads --------------------------------------------------------------------------------------
 
 Status RespSession::Collect(const std::function<Status(bool fresh)>& add) {
+  TD_REQUIRE(parts_.empty());
   const size_t bytes_max = shared_->target.limits.reply_bytes_max;
   keys_.Begin(catalog_, bytes_max);
   Status status = add(false);
@@ -299,72 +313,124 @@ Status RespSession::Collect(const std::function<Status(bool fresh)>& add) {
   return add(true);
 }
 
+RespSession::Step RespSession::Gather(bool array, const std::function<Status()>& add,
+                                      RespOutput& out) {
+  size_t before = 0;
+  if (parts_.empty()) {
+    const Status status = Collect([&add](bool) { return add(); });
+    if (!status.ok()) return Refuse(status, out);
+  } else {
+    // A mistake may need other names, which the keys of the gathered reads do not refer to.
+    before = keys_.size();
+    const size_t bytes = keys_.reply_bytes(), variables = keys_.variables();
+    if (!add().ok() || keys_.variables() != variables) {
+      keys_.RollBack(before, bytes);
+      return Step::kFlush;
+    }
+  }
+  parts_.push_back({command_, array, keys_.size() - before});
+  return Step::kGathered;
+}
+
 RespSession::Step RespSession::Get(const RespArguments& arguments, RespOutput& out) {
-  const Status collected = Collect([&](bool) {
+  const auto add = [&] {
     for (size_t i = 1; i < arguments.size(); ++i) TD_RETURN_IF_ERROR(keys_.Add(arguments[i]));
     return OkStatus();
-  });
-  if (!collected.ok()) return Refuse(collected, out);
-  return Read(command_[0] == 'M', out);
+  };
+  return Gather(command_[0] == 'M', add, out);
 }
 
 RespSession::Step RespSession::HashGet(const RespArguments& arguments, RespOutput& out) {
-  const Status collected = Collect([&](bool) {
+  const auto add = [&] {
     for (size_t i = 2; i < arguments.size(); ++i) {
       TD_RETURN_IF_ERROR(keys_.AddRow(arguments[1], arguments[i]));
     }
     return OkStatus();
-  });
-  if (!collected.ok()) return Refuse(collected, out);
-  return Read(command_ == "HMGET", out);
+  };
+  return Gather(command_ == "HMGET", add, out);
 }
 
-RespSession::Step RespSession::Read(bool array, RespOutput& out) {
+RespSession::Step RespSession::Flush(RespOutput& out) {
+  TD_REQUIRE(waiting_ == nullptr);
+  reading_ = parts_.size();
+  return ReadParts(out);
+}
+
+RespSession::Step RespSession::ReadParts(RespOutput& out) {
+  while (part_ < parts_.size()) {
+    if (!Pull(out)) return Step::kWaiting;
+  }
+  parts_.clear();
+  part_ = key_ = 0;
+  return Step::kReplied;
+}
+
+bool RespSession::Pull(RespOutput& out) {
   const RespTarget& target = shared_->target;
-  TD_REQUIRE(keys_.size() > 0 && waiting_ == nullptr);
+  TD_REQUIRE(reading_ > 0 && part_ + reading_ <= parts_.size() && waiting_ == nullptr);
+  auto wait = std::make_shared<Wait>();
+  wait->wake = wake_;
   // The values are in the memory of the shard, then in the output.
   if (!shared_->memory.HasRoom(2 * keys_.reply_bytes())) {
-    return Refuse(ResourceExhausted("the commands and unsent replies of all clients would exceed "
-                                    "%d bytes (memory_bytes_max) [TD4041]; hint: try again",
-                                    target.limits.memory_bytes_max),
-                  out);
+    wait->result = ResourceExhausted(
+        "the commands and unsent replies of all clients would exceed %d bytes (memory_bytes_max) "
+        "[TD4041]; hint: try again",
+        target.limits.memory_bytes_max);
+    wait->state = Wait::kDone;
+    Finish(*wait, out);
+    return true;
   }
-  auto wait = std::make_shared<Wait>();
-  wait->array = array;
-  wait->wake = wake_;
+  size_t keys = 0;
+  for (size_t i = part_; i < part_ + reading_; ++i) keys += parts_[i].keys;
   const Time deadline =
       target.deadlines->After(static_cast<uint64_t>(Millis(target.limits.read_timeout)));
   target.shard->Pull(
-      keys_.TakeQuery(target.shard->Job()), deadline,
+      keys_.Query(target.shard->Job(), key_, keys), deadline,
       [wait](StatusOr<PullResult> result) {
         wait->result = std::move(result);
         if (wait->state.exchange(Wait::kDone) == Wait::kSleeping) wait->wake();
       },
       wait.get());
   if (wait->state.exchange(Wait::kSleeping) == Wait::kDone) {
+    wait->state = Wait::kDone;
     Finish(*wait, out);
-    return Step::kReplied;
+    return true;
   }
   waiting_ = std::move(wait);
   target.deadlines->Poke(deadline);
-  return Step::kWaiting;
+  return false;
 }
 
-void RespSession::Resume(RespOutput& out) {
+RespSession::Step RespSession::Resume(RespOutput& out) {
   TD_REQUIRE(waiting_ != nullptr);
   const std::shared_ptr<Wait> ended = std::move(waiting_);
   Finish(*ended, out);
+  return ReadParts(out);
 }
 
 void RespSession::Finish(Wait& wait, RespOutput& out) {
   TD_REQUIRE(wait.state == Wait::kDone);
-  if (!wait.result.ok()) {
-    (void)Refuse(WithOwnerHint(wait.result.status()), out);
+  const bool ok = wait.result.ok();
+  if (reading_ > 1 && MayBeOfOneCommand(wait.result.status())) {
+    reading_ = 1;
     return;
   }
-  if (wait.array) out.Array(keys_.size());
-  keys_.AppendValues(*wait.result, out);
-  Note(command_, OkStatus());
+  std::optional<RespValues> values;
+  size_t keys = 0;
+  for (size_t i = part_; i < part_ + reading_; ++i) keys += parts_[i].keys;
+  if (ok) values.emplace(keys_, key_, keys, *wait.result);
+  for (size_t i = 0; i < reading_; ++i) {
+    const Part& part = parts_[part_++];
+    command_ = part.command;
+    if (ok) {
+      if (part.array) out.Array(part.keys);
+      values->Append(key_, part.keys, out);
+      Note(command_, OkStatus());
+    } else {
+      (void)Refuse(WithOwnerHint(wait.result.status()), out);
+    }
+    key_ += part.keys;
+  }
 }
 
 RespSession::Step RespSession::HashLength(const RespArguments& arguments, RespOutput& out) {
@@ -400,7 +466,7 @@ RespSession::Step RespSession::Count(RespOutput& out) {
   const RespTarget& target = shared_->target;
   const size_t variables = keys_.variables();
   const std::string job = target.shard->Job();
-  const auto rows = target.shard->CountRows(job, keys_.TakeQuery(job).rows);
+  const auto rows = target.shard->reads().CountRows(job, keys_.Query(job, 0, keys_.size()).rows);
   if (!rows.ok()) return Refuse(WithOwnerHint(rows.status()), out);
   out.Integer(static_cast<int64_t>(variables + *rows));
   Note(command_, OkStatus());

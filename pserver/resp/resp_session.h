@@ -48,9 +48,11 @@ struct RespShared {
 class RespSession {
  public:
   enum class Step : uint8_t {
-    kReplied,  // the reply is in the output
-    kWaiting,  // the reply follows: `wake` will be called, then the caller must call Resume
-    kClose     // the reply is in the output; the connection ends after it
+    kReplied,   // the reply is in the output
+    kGathered,  // the reply follows when the caller calls Flush, or executes more commands before
+    kFlush,     // the command was not executed: the caller must call Flush, then execute it again
+    kWaiting,   // the reply follows: `wake` will be called, then the caller must call Resume
+    kClose      // the reply is in the output; the connection ends after it
   };
 
   // `peer`: address of the client, for the audit log. `wake`: called on any thread, at most once
@@ -58,10 +60,15 @@ class RespSession {
   RespSession(std::shared_ptr<RespShared> shared, std::string peer, std::function<void()> wake);
   ~RespSession();  // ends the wait of a command; `wake` may still be called once
 
-  // Executes a command. Appends the reply to `out`. All values of a reply are of one version.
+  // Executes a command. Appends the reply to `out`. All values of a reply are of one version. Reads
+  // that follow each other are gathered and make one pull.
   Step Execute(const RespArguments& arguments, RespOutput& out);
-  // Appends the reply to the command that waited. REQUIRES: `wake` was called.
-  void Resume(RespOutput& out);
+  // Appends the replies to the gathered reads. Returns kReplied or kWaiting.
+  Step Flush(RespOutput& out);
+  // Returns the size of the replies to the gathered reads in bytes; 0: none are gathered.
+  size_t gathered_bytes() const { return parts_.empty() ? 0 : keys_.reply_bytes(); }
+  // Continues after a wait, as Flush. REQUIRES: `wake` was called.
+  Step Resume(RespOutput& out);
   // Returns whether the client may use commands: it has sent the secret, or the server has none.
   bool admitted() const { return admitted_; }
 
@@ -71,12 +78,21 @@ class RespSession {
     std::string_view name;
     size_t least, most;  // numbers of arguments, with the name
     bool before_auth;
+    bool gathers;
     Handler handler;
+  };
+  // A gathered read.
+  struct Part {
+    std::string_view command;
+    bool array;   // the reply is an array, also for one key
+    size_t keys;  // number of its keys
   };
   // A pull in progress. The shard and the session share it.
   struct Wait;
 
   static const Command* Find(std::string_view name);
+  // Checks a command and calls its handler.
+  Step Dispatch(const RespArguments& arguments, RespOutput& out);
 
   Step Auth(const RespArguments& arguments, RespOutput& out);
   Step Hello(const RespArguments& arguments, RespOutput& out);
@@ -95,11 +111,15 @@ class RespSession {
   // Checks a password and admits the client. Returns the error reply; "": the password is right.
   std::string Admit(std::string_view password);
   // Fills keys_ by `add`. If a name is unknown, reads the names of the server and calls `add`
-  // again, with `fresh` true.
+  // again, with `fresh` true. REQUIRES: no read is gathered.
   Status Collect(const std::function<Status(bool fresh)>& add);
-  // Reads the keys in keys_. `array`: the reply is an array, also for one key.
-  Step Read(bool array, RespOutput& out);
+  // Adds a read, whose keys `add` adds to keys_.
+  Step Gather(bool array, const std::function<Status()>& add, RespOutput& out);
   Step Count(RespOutput& out);
+  // Reads the gathered reads that have no reply yet.
+  Step ReadParts(RespOutput& out);
+  // Starts a pull of `reading_` parts. Returns false if it waits.
+  bool Pull(RespOutput& out);
   void Finish(Wait& wait, RespOutput& out);
   Step Refuse(const Status& status, RespOutput& out);
   void Note(std::string_view command, const Status& outcome);
@@ -110,6 +130,11 @@ class RespSession {
   bool admitted_;
   RespCatalog catalog_;  // as of the last unknown name, or of the last read of a dense variable
   RespKeys keys_;
+  std::vector<Part> parts_;    // the gathered reads; their keys are in keys_, in this order
+  size_t part_ = 0, key_ = 0;  // the first part without a reply, and its first key
+  // Number of parts in the pull. It is 1 after a pull of several parts has failed, so that only the
+  // commands that are wrong get an error.
+  size_t reading_ = 0;
   std::string_view command_;  // name of the command in progress
   std::shared_ptr<Wait> waiting_;
 };

@@ -69,24 +69,32 @@ StatusOr<Commands> Parse(std::string_view input, size_t step) {
   return commands;
 }
 
+// Executes all complete commands as a connection does.
 void Execute(const std::shared_ptr<pserver::RespShared>& shared, std::string_view input) {
+  using Step = pserver::RespSession::Step;
   pserver::RespSession session(shared, "ipv4:127.0.0.1:1", [] {});
   pserver::RespParser parser(kBytesMax, kArgumentsMax);
+  pserver::RespOutput out;
+  size_t replies = 0;  // number of commands that must have a reply
   while (true) {
     const auto complete = parser.Parse(input);
-    if (!complete.ok() || !*complete) return;
-    pserver::RespOutput out;
-    const auto step = session.Execute(parser.arguments(input), out);
-    CHECK(step != pserver::RespSession::Step::kWaiting);
-    const std::string_view reply(out.data(), out.size());
-    const bool empty = parser.arguments(input).size() == 0;
-    CHECK_EQ(reply.empty(), empty);
-    CHECK(empty || (std::strchr("+-:$*%", reply[0]) != nullptr && reply.ends_with("\r\n")))
-        << reply;
-    if (step == pserver::RespSession::Step::kClose) return;
+    if (!complete.ok() || !*complete) break;
+    Step step = session.Execute(parser.arguments(input), out);
+    if (step == Step::kFlush) {
+      CHECK(session.Flush(out) == Step::kReplied);
+      step = session.Execute(parser.arguments(input), out);
+    }
+    CHECK(step != Step::kWaiting && step != Step::kFlush);
+    replies += parser.arguments(input).size() == 0 ? 0 : 1;
+    if (step == Step::kClose) break;
     input.remove_prefix(parser.bytes());
     parser.Reset();
   }
+  CHECK(session.Flush(out) == Step::kReplied);
+  CHECK_EQ(session.gathered_bytes(), 0u);
+  const std::string_view text(out.data(), out.size());
+  CHECK_EQ(text.empty(), replies == 0);
+  CHECK(replies == 0 || (std::strchr("+-:$*%", text[0]) != nullptr && text.ends_with("\r\n")));
 }
 
 }  // namespace

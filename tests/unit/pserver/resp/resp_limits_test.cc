@@ -149,7 +149,7 @@ TEST_F(RespLimitsTest, AClientWithoutAuthIsDisconnected) {
 TEST_F(RespLimitsTest, AReadThatWaitsTooLong) {
   Serve({}, "", /*values=*/false);
   RespClient client(server_->endpoint());
-  ASSERT_TRUE(client.Send(Encoded({"GET", "big"}) + Encoded({"ECHO", "after"})));
+  ASSERT_TRUE(client.Send(Encoded({"MGET", "big"}) + Encoded({"ECHO", "after"})));
   const Time until = SteadyNow() + seconds(20);
   while (shard_->NextDeadline() == Time::max() && SteadyNow() < until) {
   }

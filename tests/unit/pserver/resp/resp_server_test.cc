@@ -184,6 +184,57 @@ TEST_F(RespTest, PipelinedAndSplitCommands) {
   EXPECT_EQ(client.Receive(), "+PONG");
 }
 
+// Reads that follow each other are one pull of the shard. A mistake concerns only its command.
+TEST_F(RespTest, MistakesInPipelines) {
+  StartServing();
+  const auto trainer = Trainer();
+  Initialise(*trainer);
+  PushRows(*trainer, 0, {3, 9});
+  const std::string three = Row(3), nine = Row(9), bias = Bytes(biases_.data(), 3);
+  struct Case {
+    std::vector<std::string> command;
+    std::string reply;  // or its begin
+  };
+  const std::vector<Case> cases = {
+      {{"GET", "emb:3"}, three},
+      {{"GET", "emb:1000"}, "-ERR "},
+      {{"MGET", "emb:9", "fc.b", "emb:3"}, "[" + nine + "|" + bias + "|" + three + "]"},
+      {{"HGET", "none", "1"}, "-ERR this server has no table"},
+      {{"HMGET", "emb", "9", "x"}, "-ERR \"x\" is no row id"},
+      {{"HMGET", "emb", "9", "3"}, "[" + nine + "|" + three + "]"},
+      {{"GET", "fc.b"}, bias},
+      {{"GET", "emb:9"}, nine},
+      {{"GET"}, "-ERR wrong number of arguments for 'GET'"},
+      {{"PING"}, "+PONG"},
+      {{"MGET", "emb:3"}, "[" + three + "]"},
+      {{"SET", "emb:3", "x"}, "-ERR unknown command 'SET'"},
+      {{"EXISTS", "emb:3", "emb:4"}, ":1"},
+      {{"GET", "emb:3"}, three},
+      {{"GET", "emb:9"}, nine}};
+  // All orders in which neighbours differ: the cases from each of them on, twice.
+  for (size_t first = 0; first < cases.size(); ++first) {
+    RespClient client(address_);
+    std::string commands;
+    for (size_t i = 0; i < 2 * cases.size(); ++i) {
+      commands += Encoded(cases[(first + i) % cases.size()].command);
+    }
+    ASSERT_TRUE(client.Send(commands + Encoded({"QUIT"}) + Encoded({"GET", "emb:3"})));
+    for (size_t i = 0; i < 2 * cases.size(); ++i) {
+      const Case& one = cases[(first + i) % cases.size()];
+      ASSERT_THAT(client.Receive(), StartsWith(one.reply)) << first << " " << i;
+    }
+    EXPECT_EQ(client.Receive(), "+OK");
+    EXPECT_EQ(client.Receive(), "closed");
+  }
+  // The reads before an invalid command have their replies.
+  RespClient client(address_);
+  ASSERT_TRUE(client.Send(Encoded({"GET", "emb:3"}) + Encoded({"GET", "emb:9"}) + "PING\r\n"));
+  EXPECT_EQ(client.Receive(), three);
+  EXPECT_EQ(client.Receive(), nine);
+  EXPECT_THAT(client.Receive(), StartsWith("-ERR Protocol error"));
+  EXPECT_EQ(client.Receive(), "closed");
+}
+
 // All values of a reply are of one version: each push changes all rows by the same amount.
 TEST_F(RespTest, TheValuesOfAReplyAreOfOneVersion) {
   StartServing();
@@ -225,12 +276,17 @@ TEST_F(RespTest, AReadWaitsForInitialValues) {
   const auto trainer = Trainer();
   RespClient client(address_), gone(address_), other(address_);
   EXPECT_TRUE(gone.Send(Encoded({"GET", "fc.b"})));
-  EXPECT_TRUE(client.Send(Encoded({"GET", "fc.b"}) + Encoded({"ECHO", "after"})));
+  EXPECT_TRUE(client.Send(Encoded({"GET", "emb:3"}) + Encoded({"GET", "fc.b"}) +
+                          Encoded({"GET", "emb:3"}) + Encoded({"GET", "emb:1000"}) +
+                          Encoded({"ECHO", "after"})));
   EXPECT_EQ(other.Ask({"PING"}), "+PONG");
   shutdown(gone.fd(), SHUT_RDWR);
   EXPECT_THAT(other.Ask({"INFO"}), HasSubstr("loading:1\r\n"));
   Initialise(*trainer);
+  EXPECT_EQ(client.Receive(), Row(3));
   EXPECT_EQ(client.Receive(), Bytes(biases_.data(), 3));
+  EXPECT_EQ(client.Receive(), Row(3));
+  EXPECT_THAT(client.Receive(), StartsWith("-ERR "));
   EXPECT_EQ(client.Receive(), "after");
 }
 
