@@ -194,7 +194,8 @@ def page(name):
 
 
 PYTHON = "pserver/client/python/tandem_pserver"
-READERS = ("ps_follower.py", "ps_reader.py")  # of trainer/python/tandem: names of tandem.ps alone
+# Files in trainer/python/tandem with names that only tandem.ps has, not tandem_pserver.
+READERS = ("ps_follower.py", "ps_reader.py")
 
 
 def definition(node, level, prefix=""):
