@@ -38,7 +38,8 @@ class Channel:
     """The messages of one tag from one rank to another, in order. The two ranks connect when the
     first message is sent or received, so that neither waits for other ranks."""
 
-    def __init__(self, connect: Callable[[], Any], name: str) -> None:
+    def __init__(self, connect: Callable[[Callable[[], bool]], Any], name: str) -> None:
+        """connect: connects the two ranks. Its argument returns whether the channel was closed."""
         self._connect = connect
         self._communicator: Any = None
         self._thread = Thread(name)
@@ -49,7 +50,7 @@ class Channel:
         def run() -> None:
             try:
                 if self._communicator is None:
-                    self._communicator = self._connect()
+                    self._communicator = self._connect(self._thread.is_stopped)
                 call(self._communicator)
             except BaseException as error:  # pylint: disable=broad-except
                 running.set_exception(error)
@@ -115,6 +116,9 @@ class Channels:
                 name = f"tandem/{sender}>{receiver}/{tag}"
                 rank = 0 if self._rank == sender else 1
                 self._channels[key] = Channel(
-                    lambda: connect(self._store, name, rank, 2, self._timeout), name
+                    lambda stopped: connect(
+                        self._store, name, rank, 2, self._timeout, stopped
+                    ),
+                    name,
                 )
             return self._channels[key]

@@ -7,12 +7,12 @@ import os
 import secrets
 import socket
 import time
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
 from .. import _core
-from ..errors import DeadlineExceededError
+from ..errors import DeadlineExceededError, FailedPreconditionError
 from .group_store import wait_for_keys
 
 
@@ -30,10 +30,18 @@ def _own_host() -> str:
         return str(probe.getsockname()[0])
 
 
-def connect(store: Any, key: str, rank: int, size: int, timeout: float) -> Any:
+def connect(
+    store: Any,
+    key: str,
+    rank: int,
+    size: int,
+    timeout: float,
+    stopped: Callable[[], bool] = lambda: False,
+) -> Any:
     """Connects `size` ranks. Rank 0 listens and announces its address in the store under `key`.
 
-    `timeout`: time limit of this call in seconds, and of each operation of the communicator."""
+    `timeout`: time limit of this call in seconds, and of each operation of the communicator.
+    `stopped`: if it returns True, this rank does not wait for the address any longer."""
     listen_fd = -1
     if rank == 0:
         host = _own_host()
@@ -50,7 +58,11 @@ def connect(store: Any, key: str, rank: int, size: int, timeout: float) -> Any:
         store.set(key, json.dumps(announced))
         store.add(key + "/set", 1)
     else:
-        if wait_for_keys(store, key, ["set"], time.monotonic() + timeout):
+        if wait_for_keys(store, key, ["set"], time.monotonic() + timeout, stopped):
+            if stopped():
+                raise FailedPreconditionError(
+                    "the process group was closed while this rank waited for rank 0 [TD1219]"
+                )
             raise DeadlineExceededError(
                 f"rank 0 of the process group did not announce its address within {timeout:.0f} s "
                 "[TD3001]"

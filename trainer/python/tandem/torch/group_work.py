@@ -159,6 +159,9 @@ class Thread:
             )
         self._calls.put(call)
 
+    def is_stopped(self) -> bool:
+        return self._stopped
+
     def stop(self) -> None:
         """Ends the thread after the calls so far, or leaves it after one second."""
         self._stopped = True
