@@ -20,7 +20,7 @@ namespace tandem::pserver {
 // Returns how Redis clients are answered. REQUIRES: options.resp_listen.
 RespListenOptions RespListenOf(const PserverOptions& options);
 
-// What the front of a replica needs to know.
+// The state of a replica, for its front.
 struct ReplicaView {
   std::function<LogFollower::Progress()> progress;  // null: the server is no replica
   const StateHistory* history = nullptr;            // must outlive the front

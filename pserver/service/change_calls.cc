@@ -6,7 +6,7 @@
 #include "common/base/require.h"
 #include "proto/pserver.pb.h"
 #include "pserver/replication/state_history.h"
-#include "pserver/shard/shard.h"
+#include "pserver/shard/read_calls.h"
 
 namespace tandem::pserver {
 namespace {
@@ -31,9 +31,8 @@ StatusOr<ChangesQuery> QueryOf(const FetchChangesRequest& request) {
     query.buckets.push_back(static_cast<int>(bucket));
   }
   const ChangePosition& position = request.position();
-  query.after = {.version = position.version(),
-                 .until = position.until(),
-                 .last_id = position.last_id()};
+  query.after = {
+      .version = position.version(), .until = position.until(), .last_id = position.last_id()};
   return query;
 }
 
@@ -77,7 +76,7 @@ Status FetchTableChanges(const FetchChangesRequest& request, const StateHistory*
   const bool continues =
       history->Contains({from.history(), from.term(), from.start()}, from.number());
   if (!continues) query.after.reset();
-  TD_ASSIGN_OR_RETURN(TableChanges changes, shard.ReadChanges(query));
+  TD_ASSIGN_OR_RETURN(TableChanges changes, shard.reads().ReadChanges(query));
   // A restore may have replaced the state before or during the read.
   const StatusOr<LogTerm> now = history->CurrentTerm();
   if (!now.ok() || *now != term) {

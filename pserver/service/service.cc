@@ -30,6 +30,7 @@
 #include "pserver/service/waiting_reactor.h"
 #include "pserver/shard/checkpoint_calls.h"
 #include "pserver/shard/migration_calls.h"
+#include "pserver/shard/read_calls.h"
 #include "pserver/wire/proto_convert.h"
 
 namespace tandem::pserver {
@@ -151,8 +152,8 @@ class PserverService final : public PserverHandlers {
                                 PullStateReply* reply) override {
     return Work(context, PserverCall::kPullState, [this, request, reply]() -> Status {
       TD_ASSIGN_OR_RETURN(const VersionedSlots state,
-                          shard_.PullState(request->job(), {request->variable().begin(),
-                                                            request->variable().end()}));
+                          shard_.reads().PullState(request->job(), {request->variable().begin(),
+                                                                    request->variable().end()}));
       reply->set_version(state.version);
       for (const SlotValues& slot : state.slots) ToProto(slot, reply->add_slot());
       return OkStatus();
@@ -547,8 +548,8 @@ Status PserverService::DoPullTable(const PullTableRequest& request, PullTableRep
   const int bucket = static_cast<int>(std::min<uint32_t>(request.bucket_begin(), kRowBuckets));
   const int end = static_cast<int>(std::min<uint32_t>(request.bucket_end(), kRowBuckets));
   TD_ASSIGN_OR_RETURN(const TablePage page,
-                      shard_.PullTable(request.job(), request.variable(), bucket, request.slots(),
-                                       std::min(bytes, kBytesMax), end));
+                      shard_.reads().PullTable(request.job(), request.variable(), bucket,
+                                               request.slots(), std::min(bytes, kBytesMax), end));
   reply->set_version(page.version);
   ToProto(page.rows, reply->mutable_rows());
   for (const std::string& slot : page.slots) reply->add_slot(slot);

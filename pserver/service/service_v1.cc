@@ -11,11 +11,11 @@ using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
 
 using V1 = v1::ParameterServer;
-using Moves = V1::WithCallbackMethod_ExchangeMap<V1::WithCallbackMethod_FreezeBuckets<
-    V1::WithCallbackMethod_PrepareBuckets<V1::WithCallbackMethod_CommitBuckets<
-        V1::WithCallbackMethod_SetDraining<V1::WithCallbackMethod_PausePushes<
-            V1::WithCallbackMethod_TakeSnapshot<V1::WithCallbackMethod_FetchLog<
-                V1::WithCallbackMethod_FetchCheckpoint<
+using Moves = V1::WithCallbackMethod_ExchangeMap<
+    V1::WithCallbackMethod_FreezeBuckets<V1::WithCallbackMethod_PrepareBuckets<
+        V1::WithCallbackMethod_CommitBuckets<V1::WithCallbackMethod_SetDraining<
+            V1::WithCallbackMethod_PausePushes<V1::WithCallbackMethod_TakeSnapshot<
+                V1::WithCallbackMethod_FetchLog<V1::WithCallbackMethod_FetchCheckpoint<
                     V1::WithCallbackMethod_FetchChanges<V1::Service>>>>>>>>>>;
 using Plain = V1::WithCallbackMethod_Configure<V1::WithCallbackMethod_InitParams<
     V1::WithCallbackMethod_WaitInit<V1::WithCallbackMethod_Barrier<V1::WithCallbackMethod_Complete<

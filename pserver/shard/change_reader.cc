@@ -4,6 +4,7 @@
 #include <bitset>
 
 #include "common/base/require.h"
+#include "pserver/tables/table_reads.h"
 
 namespace tandem::pserver {
 
@@ -12,7 +13,7 @@ StatusOr<TableChanges> ChangeReader::Read(const ChangesQuery& query) {
   const int found = state_.params->tables().Find(query.table);
   if (found < 0) return NotFound("this server has no table \"%s\" [TD4034]", query.table);
   SparseTable& table = state_.params->tables().table(found);
-  if (!table.changed().remembers()) {
+  if (!TableReads(table).changed().remembers()) {
     if (state_.options.table_memory.changed_rows == 0) {
       return FailedPrecondition(
           "this server does not record changes of tables [TD4036]; hint: start it with "
@@ -39,13 +40,14 @@ StatusOr<TableChanges> ChangeReader::Read(const ChangesQuery& query) {
   return changes;
 }
 
-Status ChangeReader::AddBuckets(const ChangesQuery& query, const SparseTable& table,
+Status ChangeReader::AddBuckets(const ChangesQuery& query, SparseTable& table,
                                 TableChanges& changes) const {
   for (const int bucket : query.buckets) {
     if (changes.values.size() * sizeof(float) >= query.bytes_max) break;
     if (!table.buckets().serves(bucket)) continue;
-    TD_ASSIGN_OR_RETURN(const TablePage page, table.Page(bucket, /*with_slots=*/false, SIZE_MAX,
-                                                         state_.version, bucket + 1));
+    TD_ASSIGN_OR_RETURN(
+        const TablePage page,
+        TableReads(table).Page(bucket, /*with_slots=*/false, SIZE_MAX, state_.version, bucket + 1));
     const RowValues& rows = page.rows;
     changes.ids.insert(changes.ids.end(), rows.ids.begin(), rows.ids.end());
     changes.values.insert(changes.values.end(), rows.content.begin(), rows.content.end());
@@ -59,7 +61,7 @@ Status ChangeReader::AddChanged(const ChangesQuery& query, SparseTable& table,
   const size_t row_bytes = sizeof(uint64_t) + static_cast<size_t>(changes.dim) * sizeof(float);
   const size_t wanted = std::max<size_t>(query.bytes_max / row_bytes, 1);
   std::optional<ChangedRows::Result> changed =
-      table.changed().After(*query.after, state_.version, wanted);
+      TableReads(table).changed().After(*query.after, state_.version, wanted);
   if (!changed) {
     // The rows of the added buckets are valid for a reader that begins again at this version.
     changes.restart = true;
@@ -71,7 +73,7 @@ Status ChangeReader::AddChanged(const ChangesQuery& query, SparseTable& table,
     return added[static_cast<size_t>(RowBucket(id))] || !table.buckets().serves(RowBucket(id));
   });
   changes.up_to = changed->up_to;
-  return table.ReadExisting(changed->ids, changes);
+  return TableReads(table).ReadExisting(changed->ids, changes);
 }
 
 void ChangeReader::AddServed(const SparseTable& table, TableChanges& changes) const {

@@ -22,8 +22,7 @@ class ChangeReader {
 
  private:
   // Adds all rows of the first buckets of the query that fit.
-  Status AddBuckets(const ChangesQuery& query, const SparseTable& table,
-                    TableChanges& changes) const;
+  Status AddBuckets(const ChangesQuery& query, SparseTable& table, TableChanges& changes) const;
   // Adds the rows that changed since the position of the reader, without the rows of added buckets.
   Status AddChanged(const ChangesQuery& query, SparseTable& table, TableChanges& changes) const;
   void AddServed(const SparseTable& table, TableChanges& changes) const;

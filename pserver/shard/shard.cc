@@ -12,6 +12,7 @@
 #include "pserver/shard/global_snapshot_calls.h"
 #include "pserver/shard/migration_calls.h"
 #include "pserver/shard/push_filters.h"
+#include "pserver/shard/read_calls.h"
 
 namespace tandem::pserver {
 namespace {
@@ -44,6 +45,7 @@ Shard::Shard(Options options, const Clock& clock, const exec::Backend& backend, 
 Shard::~Shard() { Shutdown(); }
 
 Shard::Migrations Shard::migrations() { return Migrations(*this); }
+Shard::Reads Shard::reads() { return Reads(*this); }
 Shard::GlobalSnapshots Shard::global_snapshots() { return GlobalSnapshots(*this); }
 Shard::Checkpoints Shard::checkpoints() { return Checkpoints(*this); }
 
@@ -548,61 +550,6 @@ void Shard::Barrier(const CallerId& caller, const std::string& name, uint64_t ge
 void Shard::Leave(const void* tag) {
   Turn turn(*this);
   calls_.Leave(tag, turn.ready());
-}
-
-StatusOr<VersionedSlots> Shard::PullState(const std::string& job,
-                                          const std::vector<std::string>& variables) {
-  MutexLock lock(mu_);
-  TD_RETURN_IF_ERROR(state_.broken);
-  TD_RETURN_IF_ERROR(replay_.CheckComplete());
-  TD_RETURN_IF_ERROR(state_.CheckInitialised());
-  TD_RETURN_IF_ERROR(CheckJob(job, state_.config.job));
-  TD_ASSIGN_OR_RETURN(std::vector<SlotValues> slots,
-                      state_.params->Slots(variables, migrations_.moves()));
-  return VersionedSlots{.version = state_.version, .slots = std::move(slots)};
-}
-
-StatusOr<TablePage> Shard::PullTable(const std::string& job, const std::string& variable,
-                                     int bucket, bool slots, uint64_t bytes_max, int end) {
-  MutexLock lock(mu_);
-  TD_RETURN_IF_ERROR(state_.broken);
-  TD_RETURN_IF_ERROR(state_.CheckInitialised());
-  TD_RETURN_IF_ERROR(CheckJob(job, state_.config.job));
-  const int table = state_.params->tables().Find(variable);
-  if (table < 0) return NotFound("this server has no table \"%s\" [TD4034]", variable);
-  for (int b = bucket; b < end; ++b) {
-    if (!state_.Serves(b)) return OutOfRange("row bucket %d is not on this server now", b);
-  }
-  TD_ASSIGN_OR_RETURN(TablePage page,
-                      state_.params->tables().table(table).Page(
-                          bucket, slots, bytes_max, state_.version, end == 0 ? kRowBuckets : end));
-  page.version = state_.version;
-  return page;
-}
-
-StatusOr<TableChanges> Shard::ReadChanges(const ChangesQuery& query) {
-  MutexLock lock(mu_);
-  TD_RETURN_IF_ERROR(state_.broken);
-  if (!state_.initialised()) {
-    return Unavailable("the parameters of this server are not initialised yet");
-  }
-  TD_RETURN_IF_ERROR(CheckJob(query.job, state_.config.job));
-  return change_reader_.Read(query);
-}
-
-StatusOr<size_t> Shard::CountRows(const std::string& job, const std::vector<PullRows>& rows) {
-  MutexLock lock(mu_);
-  TD_RETURN_IF_ERROR(state_.broken);
-  TD_RETURN_IF_ERROR(state_.CheckInitialised());
-  TD_RETURN_IF_ERROR(CheckJob(job, state_.config.job));
-  SparseTables& tables = state_.params->tables();
-  size_t count = 0;
-  for (const PullRows& r : rows) {
-    TD_RETURN_IF_ERROR(tables.CheckRows(r));
-    TD_ASSIGN_OR_RETURN(const size_t found, tables.table(tables.Find(r.variable)).CountRows(r.ids));
-    count += found;
-  }
-  return count;
 }
 
 // ---- Deadlines ----------------------------------------------------------------------------------

@@ -61,6 +61,7 @@ class Shard {
   class Migrations;       // calls that move buckets (migration_calls.h)
   class GlobalSnapshots;  // calls of a global snapshot (global_snapshot_calls.h)
   class Checkpoints;      // calls that store or replace the whole state (checkpoint_calls.h)
+  class Reads;            // calls that read and change nothing (read_calls.h)
 
   // All arguments except `options` must outlive the shard.
   Shard(Options options, const Clock& clock, const exec::Backend& backend, Device& device,
@@ -71,6 +72,7 @@ class Shard {
   Migrations migrations();
   GlobalSnapshots global_snapshots();
   Checkpoints checkpoints();
+  Reads reads();
 
   // Configures the shard. A repeated call has no effect. FAILED_PRECONDITION: the shard has another
   // configuration, or active trainers have other settings (the message names the difference).
@@ -125,22 +127,6 @@ class Shard {
   // Calls `done` when all changes made so far are logged. The owner must not acknowledge a change
   // earlier. Without a log, calls `done` immediately.
   void WhenLogged(WriteAheadLog::Written done);
-
-  // Returns the version and the optimizer slots of `variables`; empty: of all variables.
-  StatusOr<VersionedSlots> PullState(const std::string& job,
-                                     const std::vector<std::string>& variables);
-
-  // Returns rows of the row buckets [bucket, end) (SparseTable::Page). `end` 0: up to the last
-  // bucket; otherwise this server must serve all of these buckets (OUT_OF_RANGE).
-  StatusOr<TablePage> PullTable(const std::string& job, const std::string& variable, int bucket,
-                                bool slots, uint64_t bytes_max, int end = 0);
-
-  // Returns the changes of a table since the position of a reader. The caller sends them after
-  // WhenLogged, so that a reader gets no change that may be lost.
-  StatusOr<TableChanges> ReadChanges(const ChangesQuery& query);
-
-  // Returns how many of `rows` exist: how many rows had a gradient and were not removed.
-  StatusOr<size_t> CountRows(const std::string& job, const std::vector<PullRows>& rows);
 
   ShardInfo Info() const;
   // Returns the configured job. If the shard is not configured, returns ShardOptions::job, which

@@ -35,7 +35,7 @@ struct TableChanges {
 
   uint64_t version = 0;  // the values are of this version
   uint64_t number = 0;   // the values contain no log entry after this one
-  ChangedUpTo up_to;     // what the reader has with these changes
+  ChangedUpTo up_to;     // the position of the reader after these changes
   // true: the server does not know what changed since the position of the reader.
   bool restart = false;
   int64_t dim = 0;

@@ -45,18 +45,20 @@ int64_t BriefWidth(const TableSpec& spec, const RowUpdater& updater) {
 StatusOr<std::unique_ptr<SparseTable>> SparseTable::Make(const TableSpec& spec,
                                                          const graph::OptimizerSpec& optimizer,
                                                          const exec::Backend& backend,
-                                                         Device& device, ForkJoin* workers) {
+                                                         Device& device, ForkJoin* workers,
+                                                         size_t changed_rows_max) {
   TD_RETURN_IF_ERROR(CheckOptimizer(spec, optimizer));
   TD_ASSIGN_OR_RETURN(const graph::UntouchedRowPolicy idle,
                       graph::IdleRowsOf(optimizer, spec.variable));
   TD_ASSIGN_OR_RETURN(RowUpdater updater,
                       RowUpdater::Make(spec, optimizer, backend, device,
                                        workers == nullptr ? 1 : workers->threads()));
-  return std::unique_ptr<SparseTable>(new SparseTable(spec, idle, std::move(updater), workers));
+  return std::unique_ptr<SparseTable>(
+      new SparseTable(spec, idle, std::move(updater), workers, changed_rows_max));
 }
 
 SparseTable::SparseTable(const TableSpec& spec, graph::UntouchedRowPolicy idle, RowUpdater updater,
-                         ForkJoin* workers)
+                         ForkJoin* workers, size_t changed_rows_max)
     : spec_(spec),
       buckets_(spec),
       idle_(idle),
@@ -67,6 +69,7 @@ SparseTable::SparseTable(const TableSpec& spec, graph::UntouchedRowPolicy idle, 
       reader_(spec, rows_, parts_),
       merger_(push_width()),
       previous_(dim_, rows_.store()),
+      changed_(idle == graph::UntouchedRowPolicy::kStay ? changed_rows_max : 0),
       snapshot_(rows_) {}
 
 double SparseTable::bytes_max(bool may_get_all) const {
@@ -91,29 +94,11 @@ Status SparseTable::Limit(ColdStore& cold, uint64_t bytes) {
   return OkStatus();
 }
 
-void SparseTable::RememberChanges(size_t ids_max) {
-  if (idle_ == graph::UntouchedRowPolicy::kStay) changed_ = ChangedRows(ids_max);
-}
-
 TableInfo SparseTable::Info() const {
   TableInfo info = rows_.Info();
   info.dropped = dropped_;
   info.removed = removed_;
   return info;
-}
-
-StatusOr<size_t> SparseTable::CountRows(std::span<const uint64_t> ids) {
-  constexpr size_t kGroup = 64;
-  size_t count = 0;
-  for (size_t begin = 0; begin < ids.size(); begin += kGroup) {
-    const std::span some = ids.subspan(begin, std::min(kGroup, ids.size() - begin));
-    if (rows_.tiers() != nullptr) TD_RETURN_IF_ERROR(Prepare(some));
-    std::array<uint32_t, kGroup> at;
-    rows_.store().Find(some, at.data());
-    count += some.size();
-    count -= static_cast<size_t>(std::count(at.begin(), at.begin() + some.size(), RowStore::kNone));
-  }
-  return count;
 }
 
 // ---- Buckets
@@ -132,27 +117,6 @@ StatusOr<RowValues> SparseTable::Rows(std::span<const int> buckets, uint64_t ver
         rows_.AppendBucket(bucket, {.version = static_cast<uint32_t>(version)}, rows));
   }
   return rows;
-}
-
-StatusOr<TablePage> SparseTable::Page(int bucket, bool with_slots, uint64_t bytes_max,
-                                      uint64_t version, int end) const {
-  TablePage page;
-  page.rows.variable = spec_.variable;
-  if (with_slots) {
-    page.slots = updater_.slots();
-    page.slot_start = updater_.slot_start();
-  }
-  const auto bytes = [&page] {
-    return page.rows.content.size() * sizeof(float) + page.rows.waiting.size() * sizeof(WaitingRow);
-  };
-  const TableRowSet::ReadOptions read{.version = static_cast<uint32_t>(version),
-                                      .with_slots = with_slots};
-  for (; bucket < end && bytes() < bytes_max; ++bucket) {
-    if (!buckets_.serves(bucket)) continue;
-    TD_RETURN_IF_ERROR(rows_.AppendBucket(bucket, read, page.rows));
-  }
-  page.next_bucket = bucket;
-  return page;
 }
 
 // ---- Snapshots
@@ -433,30 +397,6 @@ Status SparseTable::Pull(std::span<const uint64_t> ids, bool previous, float* ou
   // Overwrites the weights of rows that Begin removed or that Apply changed with their previous
   // weights.
   if (previous) previous_.Overwrite(ids, out);
-  return OkStatus();
-}
-
-Status SparseTable::ReadExisting(std::span<const uint64_t> ids, TableChanges& changes) {
-  const auto dim = static_cast<size_t>(dim_);
-  const size_t group = RowsOfRead(ids.size());
-  changes.ids.reserve(changes.ids.size() + ids.size());
-  changes.values.reserve(changes.values.size() + ids.size() * dim);
-  std::vector<uint32_t> at;
-  for (size_t begin = 0; begin < ids.size(); begin += group) {
-    const std::span some = ids.subspan(begin, std::min(group, ids.size() - begin));
-    if (rows_.tiers() != nullptr) TD_RETURN_IF_ERROR(Prepare(some));
-    at.resize(some.size());
-    rows_.store().Find(some, at.data());
-    for (size_t i = 0; i < some.size(); ++i) {
-      if (at[i] == RowStore::kNone) {
-        changes.removed.push_back(some[i]);
-        continue;
-      }
-      changes.ids.push_back(some[i]);
-      changes.values.resize(changes.values.size() + dim);
-      reader_.CopyWeights(at[i], changes.values.data() + changes.values.size() - dim);
-    }
-  }
   return OkStatus();
 }
 

@@ -35,13 +35,16 @@ namespace tandem::pserver {
 class SparseTable {
  public:
   // `backend`, `device` and `workers` must outlive the table. `workers` null: only the calling
-  // thread works. UNIMPLEMENTED: the optimizer needs norms of whole parameters, or changes rows
-  // that never had a gradient, or changes rows without a gradient in a step while the accessor has
-  // brief rows.
+  // thread works. `changed_rows_max`: maximum number of changed rows that the table remembers
+  // (ChangedRows); 0: none. It remembers none if the optimizer changes rows that have no gradient
+  // in a step. UNIMPLEMENTED: the optimizer needs norms of whole parameters, or changes rows that
+  // never had a gradient, or changes rows without a gradient in a step while the accessor has brief
+  // rows.
   static StatusOr<std::unique_ptr<SparseTable>> Make(const TableSpec& spec,
                                                      const graph::OptimizerSpec& optimizer,
                                                      const exec::Backend& backend, Device& device,
-                                                     ForkJoin* workers = nullptr);
+                                                     ForkJoin* workers = nullptr,
+                                                     size_t changed_rows_max = 0);
   // Bytes of memory that the table needs if every possible row exists. `may_get_all`: the server
   // may receive all row buckets.
   double bytes_max(bool may_get_all = false) const;
@@ -50,16 +53,9 @@ class SparseTable {
   // gradient in a step.
   Status Limit(ColdStore& cold, uint64_t bytes);
 
-  // Makes the table remember at most `ids_max` changed rows (ChangedRows). Does nothing if the
-  // optimizer changes rows that have no gradient in a step. REQUIRES: no update has begun.
-  void RememberChanges(size_t ids_max);
-  const ChangedRows& changed() const { return changed_; }
-
   const TableSpec& spec() const { return spec_; }
   size_t rows() const { return rows_.size(); }
   TableInfo Info() const;
-  // Returns how many of `ids` are ids of rows that exist. REQUIRES: as for Pull.
-  StatusOr<size_t> CountRows(std::span<const uint64_t> ids);
   // Number of values of a row in a push.
   int64_t push_width() const { return rows_.accessor().counts() + dim_; }
 
@@ -72,10 +68,6 @@ class SparseTable {
   // Returns the rows of `buckets` with their slots, and the rows of `buckets` that wait for
   // admission. The ages of rows are relative to `version`.
   StatusOr<RowValues> Rows(std::span<const int> buckets, uint64_t version) const;
-  // Returns the rows of the served buckets in [bucket, end), in whole buckets, until the page has
-  // at least `bytes_max` bytes. The ages of rows are relative to `version`.
-  StatusOr<TablePage> Page(int bucket, bool with_slots, uint64_t bytes_max, uint64_t version,
-                           int end = kRowBuckets) const;
 
   // ---- Rows -------------------------------------------------------------------------------------
   // If rows may be outside memory, each of these functions may fail. DATA_LOSS, UNAVAILABLE: the
@@ -97,9 +89,6 @@ class SparseTable {
   // Writes the weights of `ids` to `out` [ids, dim]. `previous`: the weights before the last Begin.
   // REQUIRES: BucketOwnership::CheckServed returned OK for `ids`.
   Status Pull(std::span<const uint64_t> ids, bool previous, float* out);
-  // Sorts `ids` into rows that exist and rows that do not. Appends the former with their weights,
-  // and the latter, to `changes`.
-  Status ReadExisting(std::span<const uint64_t> ids, TableChanges& changes);
   // The weights before the last Begin. Only rows that Begin removed or Apply changed have an entry.
   const PreviousWeights& previous() const { return previous_; }
   void SetPrevious(const RowValues& rows) { previous_.Set(rows); }
@@ -121,6 +110,8 @@ class SparseTable {
   CowTableSnapshot& snapshot() { return snapshot_; }  // the snapshot that BeginSnapshot began
 
  private:
+  friend class TableReads;  // the reads of readers that are no trainers (table_reads.h)
+
   // A row that the current step creates.
   struct NewRow {
     size_t position;     // position in the ids of the step
@@ -128,7 +119,7 @@ class SparseTable {
   };
 
   SparseTable(const TableSpec& spec, graph::UntouchedRowPolicy idle, RowUpdater updater,
-              ForkJoin* workers);
+              ForkJoin* workers, size_t changed_rows_max);
   // Number of rows that a read of `rows` rows fetches into memory together. During the read, the
   // memory may exceed its limit by these rows.
   size_t RowsOfRead(size_t rows);
@@ -167,7 +158,7 @@ class SparseTable {
   std::vector<NewRow> new_;   // the new rows of the step, by ascending positions
   uint32_t new_from_ = 0;     // index of the first new row of the step
   PreviousWeights previous_;
-  ChangedRows changed_{0};
+  ChangedRows changed_;
   CowTableSnapshot snapshot_;
 };
 

@@ -28,9 +28,9 @@ StatusOr<std::unique_ptr<SparseTables>> SparseTables::Make(const ShardConfig& co
                                                            ForkJoin* workers) {
   auto all = std::make_unique<SparseTables>();
   for (const TableSpec& spec : config.tables) {
-    auto table = SparseTable::Make(spec, config.optimizer, backend, device, workers);
+    auto table =
+        SparseTable::Make(spec, config.optimizer, backend, device, workers, memory.changed_rows);
     if (!table.ok()) return Annotate(table.status(), "table " + spec.variable);
-    (*table)->RememberChanges(memory.changed_rows);
     all->index_[spec.variable] = static_cast<int>(all->tables_.size());
     all->tables_.push_back(*std::move(table));
   }

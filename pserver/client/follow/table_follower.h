@@ -32,7 +32,7 @@ struct FollowOptions {
   uint32_t bytes_max = uint32_t{4} << 20;
 };
 
-// Changes on one server. Whoever applies all changes in order has the rows of the table.
+// Changes on one server. A program that applies all changes in order has the rows of the table.
 struct TableChange {
   size_t server = 0;     // index of the server in the list of addresses
   uint64_t version = 0;  // the values are of this version of the server, in updates
@@ -70,8 +70,8 @@ class TableFollower {
   // - CANCELLED: ReaderOptions::stop returned true.
   StatusOr<std::optional<TableChange>> Next(Duration timeout);
 
-  // Returns the position after the last change that Next returned, as bytes. Whoever has applied
-  // all changes up to it can continue there, in another process too.
+  // Returns the position after the last change that Next returned, as bytes. A
+  // program that has applied all changes up to it can continue there, in another process too.
   std::string token() const;
 
  private:

@@ -74,8 +74,7 @@ std::optional<ChangedRows::Result> ChangedRows::After(const ChangedUpTo& after, 
   Result result{.ids = {}, .up_to = after};
   const auto sort = [&result] {
     std::ranges::sort(result.ids);
-    const auto twice = std::ranges::unique(result.ids);
-    result.ids.erase(twice.begin(), twice.end());
+    result.ids.erase(std::unique(result.ids.begin(), result.ids.end()), result.ids.end());
   };
   // Adds the ids of a segment. Returns false if the reply is full.
   const auto add = [&](const Segment& segment) {

@@ -14,6 +14,7 @@
 #include "kernels/exec/scope.h"
 #include "pserver/rocksdb/cold_store.h"
 #include "pserver/tables/sparse_tables.h"
+#include "pserver/tables/table_reads.h"
 #include "tests/support/when_logged.h"
 
 namespace tandem::pserver {
@@ -153,8 +154,8 @@ class RowTiersTest : public testing::Test {
     ExpectEqual(*a, *b);
     for (const bool with_slots : {false, true}) {
       for (int bucket = 0; bucket < kRowBuckets;) {
-        const auto x = hot.Page(bucket, with_slots, 4000, version);
-        const auto y = tiered.Page(bucket, with_slots, 4000, version);
+        const auto x = TableReads(hot).Page(bucket, with_slots, 4000, version);
+        const auto y = TableReads(tiered).Page(bucket, with_slots, 4000, version);
         ASSERT_TRUE(y.ok()) << y.status();
         tandem::pserver::ExpectEqual(x->rows, y->rows);
         ASSERT_EQ(x->next_bucket, y->next_bucket);

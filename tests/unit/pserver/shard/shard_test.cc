@@ -5,6 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "pserver/shard/checkpoint_calls.h"
+#include "pserver/shard/read_calls.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 
 namespace tandem::pserver {
@@ -66,7 +67,7 @@ TEST_F(ShardTest, MomentumKeepsItsSlotsBetweenSteps) {
     value = value - 0.1f * velocity;
   }
   EXPECT_THAT(Values(*PullNow(3)), Each(testing::FloatNear(value, 1e-6f)));
-  const auto state = shard_->PullState("job", {"fc_0.b"});
+  const auto state = shard_->reads().PullState("job", {"fc_0.b"});
   ASSERT_TRUE(state.ok()) << state.status();
   EXPECT_EQ(state->version, 3u);
   ASSERT_EQ(state->slots.size(), 1u);

@@ -7,6 +7,7 @@
 #include "common/tables/row_buckets.h"
 #include "gmock/gmock.h"
 #include "kernels/exec/scope.h"
+#include "pserver/tables/table_reads.h"
 
 namespace tandem::pserver {
 namespace {
@@ -282,7 +283,7 @@ TEST_F(SparseTableTest, PagesAndImagesHoldEveryRowWithItsSlots) {
   }
   int pages = 0;
   for (int bucket = 0; bucket < kRowBuckets; ++pages) {
-    const TablePage page = *table->Page(bucket, true, 4000, 0);
+    const TablePage page = *TableReads(*table).Page(bucket, true, 4000, 0);
     ASSERT_EQ(page.slots.size(), 2u);
     const size_t width = kDim * 3;
     for (size_t i = 0; i < page.rows.ids.size(); ++i) {

@@ -1,0 +1,65 @@
+#include "pserver/shard/read_calls.h"
+
+#include "common/tables/row_buckets.h"
+#include "pserver/tables/table_reads.h"
+
+namespace tandem::pserver {
+
+StatusOr<VersionedSlots> Shard::Reads::PullState(const std::string& job,
+                                                 const std::vector<std::string>& variables) {
+  MutexLock lock(shard_.mu_);
+  TD_RETURN_IF_ERROR(shard_.state_.broken);
+  TD_RETURN_IF_ERROR(shard_.replay_.CheckComplete());
+  TD_RETURN_IF_ERROR(shard_.state_.CheckInitialised());
+  TD_RETURN_IF_ERROR(CheckJob(job, shard_.state_.config.job));
+  TD_ASSIGN_OR_RETURN(std::vector<SlotValues> slots,
+                      shard_.state_.params->Slots(variables, shard_.migrations_.moves()));
+  return VersionedSlots{.version = shard_.state_.version, .slots = std::move(slots)};
+}
+
+StatusOr<TablePage> Shard::Reads::PullTable(const std::string& job, const std::string& variable,
+                                            int bucket, bool slots, uint64_t bytes_max, int end) {
+  MutexLock lock(shard_.mu_);
+  TD_RETURN_IF_ERROR(shard_.state_.broken);
+  TD_RETURN_IF_ERROR(shard_.state_.CheckInitialised());
+  TD_RETURN_IF_ERROR(CheckJob(job, shard_.state_.config.job));
+  const int table = shard_.state_.params->tables().Find(variable);
+  if (table < 0) return NotFound("this server has no table \"%s\" [TD4034]", variable);
+  for (int b = bucket; b < end; ++b) {
+    if (!shard_.state_.Serves(b)) return OutOfRange("row bucket %d is not on this server now", b);
+  }
+  TD_ASSIGN_OR_RETURN(TablePage page, TableReads(shard_.state_.params->tables().table(table))
+                                          .Page(bucket, slots, bytes_max, shard_.state_.version,
+                                                end == 0 ? kRowBuckets : end));
+  page.version = shard_.state_.version;
+  return page;
+}
+
+StatusOr<TableChanges> Shard::Reads::ReadChanges(const ChangesQuery& query) {
+  MutexLock lock(shard_.mu_);
+  TD_RETURN_IF_ERROR(shard_.state_.broken);
+  if (!shard_.state_.initialised()) {
+    return Unavailable("the parameters of this server are not initialised yet");
+  }
+  TD_RETURN_IF_ERROR(CheckJob(query.job, shard_.state_.config.job));
+  return shard_.change_reader_.Read(query);
+}
+
+StatusOr<size_t> Shard::Reads::CountRows(const std::string& job,
+                                         const std::vector<PullRows>& rows) {
+  MutexLock lock(shard_.mu_);
+  TD_RETURN_IF_ERROR(shard_.state_.broken);
+  TD_RETURN_IF_ERROR(shard_.state_.CheckInitialised());
+  TD_RETURN_IF_ERROR(CheckJob(job, shard_.state_.config.job));
+  SparseTables& tables = shard_.state_.params->tables();
+  size_t count = 0;
+  for (const PullRows& r : rows) {
+    TD_RETURN_IF_ERROR(tables.CheckRows(r));
+    TD_ASSIGN_OR_RETURN(const size_t found,
+                        TableReads(tables.table(tables.Find(r.variable))).CountRows(r.ids));
+    count += found;
+  }
+  return count;
+}
+
+}  // namespace tandem::pserver

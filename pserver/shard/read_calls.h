@@ -1,0 +1,40 @@
+// Calls to a shard that read its state and change nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "pserver/shard/shard.h"
+#include "pserver/state/changes.h"
+
+namespace tandem::pserver {
+
+// Thread-safe, like Shard. Any caller may make these calls. UNAVAILABLE, FAILED_PRECONDITION: the
+// shard has no initial values yet, or has failed.
+class Shard::Reads {
+ public:
+  explicit Reads(Shard& shard) : shard_(shard) {}
+
+  // Returns the version and the optimizer slots of `variables`; empty: of all variables.
+  StatusOr<VersionedSlots> PullState(const std::string& job,
+                                     const std::vector<std::string>& variables);
+
+  // Returns rows of the row buckets [bucket, end) (TableReads::Page). `end` 0: up to the last
+  // bucket; otherwise this server must serve all of these buckets (OUT_OF_RANGE).
+  StatusOr<TablePage> PullTable(const std::string& job, const std::string& variable, int bucket,
+                                bool slots, uint64_t bytes_max, int end = 0);
+
+  // Returns the changes of a table since the position of a reader. The caller sends them after
+  // WhenLogged, so that a reader gets no change that may be lost.
+  StatusOr<TableChanges> ReadChanges(const ChangesQuery& query);
+
+  // Returns how many of `rows` exist: how many rows had a gradient and were not removed.
+  StatusOr<size_t> CountRows(const std::string& job, const std::vector<PullRows>& rows);
+
+ private:
+  Shard& shard_;
+};
+
+}  // namespace tandem::pserver
