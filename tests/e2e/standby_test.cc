@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -16,6 +17,8 @@
 #include "proto/pserver.pb.h"
 #include "pserver/client/carrier/blocking_call.h"
 #include "pserver/client/client.h"
+#include "pserver/client/follow/table_follower.h"
+#include "tests/support/followed_rows.h"
 #include "tests/support/process_test_util.h"
 #include "tests/support/push_ledger.h"
 #include "tests/support/push_ledger_check.h"
@@ -33,6 +36,63 @@ int Count(const std::string& text, const std::string& word) {
   for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) ++count;
   return count;
 }
+
+// Follows the table of the ledger on a thread. A follower that is started again continues at the
+// token of the last one, as after a kill of a process that stores its rows and its token together.
+class LedgerFollower {
+ public:
+  ~LedgerFollower() { Stop(); }
+  void Start(const std::vector<std::string>& servers) {
+    ps::ReaderOptions options;
+    const ps::PsOptions of_trainer = LedgerOptions(0);
+    options.job = of_trainer.job;
+    options.security = of_trainer.security;
+    options.timeout = std::chrono::minutes(2);
+    auto follower =
+        ps::TableFollower::Connect(servers, options, {.table = "rows", .token = token_});
+    ASSERT_TRUE(follower.ok()) << follower.status();
+    follower_ = *std::move(follower);
+    stop_ = false;
+    thread_ = std::thread([this] {
+      while (!stop_ && !failed_) Step();
+    });
+  }
+  void Stop() {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+    follower_.reset();
+  }
+  // Continues until the follower has as many rows as `rows`, for 60 s at most.
+  void Drain(const std::vector<std::string>& servers, const RowMap& rows) {
+    Start(servers);
+    EXPECT_TRUE(WaitUntil([&] { return seen_rows_ == rows.size() || failed_; }, 60));
+    Stop();
+  }
+  const FollowedRows& followed() const { return followed_; }
+  const Status& status() const { return status_; }
+
+ private:
+  void Step() {
+    auto change = follower_->Next(std::chrono::milliseconds(100));
+    if (!change.ok()) {
+      status_ = change.status();
+      failed_ = true;
+      return;
+    }
+    if (!*change) return;
+    followed_.Apply(**change);
+    token_ = follower_->token();
+    seen_rows_ = followed_.rows.size();
+  }
+
+  std::unique_ptr<ps::TableFollower> follower_;
+  std::thread thread_;
+  std::atomic<bool> stop_ = true, failed_ = false;
+  std::atomic<size_t> seen_rows_ = 0;
+  FollowedRows followed_;
+  std::string token_;
+  Status status_;  // of the thread; read it after Stop
+};
 
 class StandbyTest : public JobTest {
  protected:
@@ -125,6 +185,7 @@ class StandbyTest : public JobTest {
   }
   // Makes the trainers pause and compares their ledgers with the servers.
   LedgerSum Compare();
+  RowMap RowsOfServers() const;  // after Compare
 
   std::string name_;
   std::unique_ptr<ChildProcess> job_process_;
@@ -192,6 +253,20 @@ LedgerSum StandbyTest::Compare() {
   return sum;
 }
 
+RowMap StandbyTest::RowsOfServers() const {
+  RowMap rows;
+  const auto client = ps::PsClient::Connect(Servers(), LedgerOptions(0));
+  const Status configured = client.ok() ? ConfigureLedger(**client).status() : client.status();
+  EXPECT_TRUE(configured.ok()) << configured;
+  if (!configured.ok()) return rows;
+  const auto table = (*client)->PullTable("rows", /*slots=*/false);
+  EXPECT_TRUE(table.ok()) << table.status();
+  for (size_t i = 0; table.ok() && i < table->ids.size(); ++i) {
+    rows[table->ids[i]] = {table->content[i]};
+  }
+  return rows;
+}
+
 double Percentile(std::vector<double> values, double share) {
   std::ranges::sort(values);
   return values[std::min(values.size() - 1,
@@ -207,6 +282,7 @@ TEST_F(StandbyTest, NothingIsLostWithServersAndTheirDirectories) {
   constexpr int kServers = 2;
   StartLedger(Launch(kServers, 1));
   int fetches[kServers] = {1, 1}, directories = 0;
+  LedgerFollower follower;
   std::vector<double> pauses;  // pauses of the trainers after the loss of a primary
   for (int round = 0; round < rounds && !HasFailure(); ++round) {
     const int server = static_cast<int>(random() % kServers);
@@ -220,8 +296,22 @@ TEST_F(StandbyTest, NothingIsLostWithServersAndTheirDirectories) {
     fetches[server] = Fetches(server, 2) + lose;
     const double pause = SecondsToNextPushes();
     if (of_primary) pauses.push_back(pause);
+    if (round % 3 == 0) {
+      follower.Stop();
+      setenv("TANDEM_SECRET_FILE", Path(name_ + ".log/job.secret").c_str(), 1);
+      follower.Start(Servers());
+    }
   }
   const LedgerSum sum = Compare();
+  follower.Stop();
+  const RowMap rows = RowsOfServers();
+  follower.Drain(Servers(), rows);
+  EXPECT_TRUE(follower.status().ok()) << follower.status();
+  EXPECT_EQ(follower.followed().rows, rows) << "seed " << seed;
+  std::printf(
+      "change stream: %zu rows of the follower are those of the servers, %zu row buckets were "
+      "sent whole\n",
+      rows.size(), follower.followed().replaced);
   std::printf(
       "standby ledger: seed %d, %d kills, %d of them with the directory, %lld pushes acknowledged, "
       "%lld begun alone, lost %lld, doubled %lld\n",

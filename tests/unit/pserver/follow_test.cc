@@ -2,13 +2,13 @@
 // replicas, promotions, moves of rows.
 #include "pserver/client/follow/table_follower.h"
 
-#include <fstream>
-#include <map>
-#include <random>
+#include <filesystem>
+#include <set>
 
 #include "pserver/client/carrier/grpc_ps_channel.h"
 #include "pserver/client/moves/bucket_migrator.h"
 #include "pserver/standby.h"
+#include "tests/support/followed_rows.h"
 #include "tests/unit/pserver/replica_fixture.h"
 
 namespace tandem::pserver {
@@ -20,28 +20,10 @@ using testing::Not;
 
 constexpr Duration kPoll = std::chrono::milliseconds(20);
 
-using RowMap = std::map<uint64_t, std::vector<float>>;
-
-// The rows of a table, as one who applies all changes has them.
-struct Followed {
+// A follower, and what it has received.
+struct Followed : FollowedRows {
   std::unique_ptr<ps::TableFollower> follower;
-  RowMap rows;
-  size_t received = 0;  // number of rows in all changes
-  size_t replaced = 0;  // number of row buckets that were sent whole
-  bool current = false;
 
-  void Apply(const ps::TableChange& change) {
-    const std::set<int> whole(change.replaced.begin(), change.replaced.end());
-    std::erase_if(rows, [&](const auto& row) { return whole.contains(RowBucket(row.first)); });
-    for (size_t i = 0; i < change.ids.size(); ++i) {
-      const float* const values = change.values.data() + i * static_cast<size_t>(change.dim);
-      rows[change.ids[i]].assign(values, values + change.dim);
-    }
-    for (const uint64_t id : change.removed) rows.erase(id);
-    received += change.ids.size();
-    replaced += whole.size();
-    current |= change.current;
-  }
   Status Step() {
     TD_ASSIGN_OR_RETURN(const auto change, follower->Next(kPoll));
     if (change) Apply(*change);
@@ -73,7 +55,9 @@ class FollowTest : public ReplicaTest {
     auto follower = ps::TableFollower::Connect(servers, {.timeout = kPatience},
                                                {.table = "emb", .token = token});
     CHECK(follower.ok()) << follower.status();
-    return {.follower = *std::move(follower), .rows = {}};
+    Followed followed;
+    followed.follower = *std::move(follower);
+    return followed;
   }
   static RowMap RowsOf(ps::PsClient& client) {
     const auto rows = client.PullTable("emb", /*slots=*/false);
@@ -171,7 +155,8 @@ TEST_F(FollowTest, RowsChangeDuringTheSnapshot) {
   auto follower = ps::TableFollower::Connect(endpoints_, {.timeout = kPatience},
                                              {.table = "emb", .token = "", .bytes_max = 100});
   ASSERT_TRUE(follower.ok()) << follower.status();
-  Followed followed{.follower = *std::move(follower), .rows = {}};
+  Followed followed;
+  followed.follower = *std::move(follower);
   for (uint64_t step = 900; step < 1100; ++step) {
     PushSome(*client, step, step + 1);
     ASSERT_TRUE(followed.Step().ok());
@@ -361,7 +346,8 @@ TEST_F(FollowTest, AServerThatDoesNotReturnIsNamed) {
   auto follower = ps::TableFollower::Connect(
       endpoints_, {.timeout = std::chrono::milliseconds(500)}, {.table = "emb"});
   ASSERT_TRUE(follower.ok()) << follower.status();
-  Followed followed{.follower = *std::move(follower), .rows = {}};
+  Followed followed;
+  followed.follower = *std::move(follower);
   while (!followed.current) ASSERT_TRUE(followed.Step().ok());
   servers_[0].reset();
   const Time until = SteadyNow() + kPatience;
