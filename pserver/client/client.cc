@@ -338,24 +338,21 @@ StatusOr<std::vector<PsServerInfo>> PsClient::ServerInfo() {
     TD_ASSIGN_OR_RETURN(const bool told,
                         impl_->caller.CallOwner(*server, PserverCall::kGetStatus, StatusRequest(),
                                                 reply, impl_->options.patience.call_timeout()));
-    if (told) all.push_back(InfoOf(*server, *reply));
+    if (!told) continue;
+    all.push_back(InfoOf(*server, *reply));
+    all.back().owns_parameters = impl_->placement.OwnsAny(*server);
+    for (const TrainerStatus& t : reply->trainer()) {
+      const bool mine = t.trainer_id() == static_cast<uint32_t>(impl_->options.trainer);
+      if (mine) all.back().steps = t.steps();
+    }
   }
   return all;
 }
 
-StatusOr<uint64_t> PsClient::StepsPushed() {
+uint64_t StepsPushed(const std::vector<PsServerInfo>& servers) {
   uint64_t steps = UINT64_MAX;
-  for (const PsServer* const server : impl_->placement.Servers()) {
-    if (!impl_->placement.OwnsAny(*server)) continue;
-    const auto reply = std::make_shared<StatusReply>();
-    TD_ASSIGN_OR_RETURN(const bool told,
-                        impl_->caller.CallOwner(*server, PserverCall::kGetStatus, StatusRequest(),
-                                                reply, impl_->options.patience.start_timeout));
-    if (!told) continue;
-    for (const TrainerStatus& t : reply->trainer()) {
-      if (t.trainer_id() != static_cast<uint32_t>(impl_->options.trainer)) continue;
-      steps = std::min<uint64_t>(steps, t.steps());
-    }
+  for (const PsServerInfo& server : servers) {
+    if (server.owns_parameters) steps = std::min(steps, server.steps);
   }
   return steps == UINT64_MAX ? 0 : steps;
 }

@@ -112,10 +112,6 @@ class PsClient {
   // Returns the state of all servers. Blocks. Omits servers that gave all their buckets away
   // (tandem drain), because such a server may have stopped.
   StatusOr<std::vector<PsServerInfo>> ServerInfo();
-  // Returns the number of steps that this trainer, in all its incarnations, has pushed to every
-  // server that owns parameters, with PsJobRules::each_step_once. Some servers may have further
-  // steps, which they accept as duplicates. Blocks. REQUIRES: Configure was OK.
-  StatusOr<uint64_t> StepsPushed();
   // Calls `done` with one number for each trainer: the seconds for which calls of the trainer have
   // waited for other trainers since the server started. Asks only one of the servers that have
   // parameters. Returns immediately.
@@ -134,6 +130,12 @@ class PsClient {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// Returns the number of steps that the trainer of a client, in all its incarnations, has pushed to
+// every server that owns parameters, with PsJobRules::each_step_once. Some servers may have further
+// steps, which they accept as duplicates. `servers`: the result of PsClient::ServerInfo after
+// Configure.
+uint64_t StepsPushed(const std::vector<PsServerInfo>& servers);
 
 }  // namespace tandem::ps
 

@@ -61,6 +61,8 @@ constexpr NotComparedField kNotCompared[] = {
     {"data.images.folder", kDirectory},
     {"data.images.test_folder", kTest},
     {"data.synthetic.test_samples", kTest},
+    {"data.stream.folder", kDirectory},
+    {"data.stream.wait_log_s", kLog},
     {"data.queue_capacity", kHost},
     {"data.reader_threads", kHost},
     {"checkpoint.dir", kDirectory},
@@ -216,8 +218,8 @@ StatusOr<std::string> HashOfSamples(const reader::Dataset& train) {
 void AddData(const DataConfig& data, const reader::Dataset& train, Sorted* list) {
   (*list)["data.samples"] = std::to_string(train.size());
   // Synthetic data needs no hash, because the job's fields describe it completely. Images get no
-  // hash, because each sample would be a file to decode.
-  if (data.format() == "synthetic" || data.format() == "images") return;
+  // hash, because each sample would be a file to decode. A stream has no samples yet.
+  if (data.format() == "synthetic" || data.format() == "images" || data.has_stream()) return;
   // An unreadable sample is not an error here, because training reports the error when it reads the
   // sample.
   const StatusOr<std::string> hash = HashOfSamples(train);

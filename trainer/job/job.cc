@@ -14,6 +14,7 @@
 #include "trainer/job/data_sizes.h"
 #include "trainer/job/heter_config.h"
 #include "trainer/job/job_checks.h"
+#include "trainer/job/stream_checks.h"
 
 namespace tandem::trainer {
 namespace {
@@ -105,6 +106,7 @@ EffectiveJob CheckJob(const strategy::TextFile* file, const JobSources& sources,
     CheckTrainingSettings(config, origins, diagnostics);
   } else {
     CheckSettings(config, origins, workers, diagnostics);
+    CheckStream(config, workers, sources.heter_workers, origins, diagnostics);
   }
   SetDecaySteps(job.config.get());
   job.text = strategy::EffectiveText(config, origins);

@@ -121,6 +121,7 @@ ps::PsOptions PserverMode::ClientOptions() {
   ps.rules.nonfinite = options_.nonfinite;
   ps.rules.lost_after = options_.lost_after;
   ps.rules.delay_compensation = options_.delay_compensation;
+  ps.rules.each_step_once = options_.continues_steps;
   ps.row_cache.bytes = static_cast<size_t>(options_.row_cache_bytes);
   ps.row_cache.versions = static_cast<uint64_t>(options_.row_cache_versions);
   // The optimizer update uses the norm of a parameter. Therefore one server must store the whole
@@ -207,7 +208,10 @@ StatusOr<int64_t> PserverMode::Join(const graph::Program& program, exec::Scope& 
   comm_.Begin(values, version);
   // In sync mode the version is the number of steps. In the other modes the version counts the
   // pushes of all trainers, and each trainer counts its own steps.
-  return options_.sync() ? static_cast<int64_t>(version) : step;
+  if (options_.sync()) return static_cast<int64_t>(version);
+  if (!options_.continues_steps) return step;
+  TD_ASSIGN_OR_RETURN(const std::vector<ps::PsServerInfo> servers, client.ServerInfo());
+  return static_cast<int64_t>(ps::StepsPushed(servers));
 }
 
 std::function<Status(const std::string& path)> PserverMode::Writer() {
@@ -364,6 +368,7 @@ PserverOptions PserverOptionsOf(const JobConfig& config, const RankInfo& rank,
   SetRegime(config.strategy(), &options);
   SetCalls(config.strategy(), &options);
   SetTreatment(config.strategy(), &options);
+  options.continues_steps = config.data().has_stream() && !options.sync() && !options.geo();
   return options;
 }
 

@@ -43,6 +43,9 @@ struct PserverOptions {
   ps::PsNonfinite nonfinite = ps::PsNonfinite::kReject;
   Duration lost_after = std::chrono::seconds(900);
   double delay_compensation = 0;
+  // A trainer continues after the steps that it has pushed, in all its incarnations. Not for kSync,
+  // where the version of the parameters is the number of steps, and not for kGeo.
+  bool continues_steps = false;
   // The following options determine the placement of parameters on servers.
   ps::PsDispatcher dispatcher = ps::PsDispatcher::kRoundRobin;
   bool slice_var_up = true;

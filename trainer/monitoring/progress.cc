@@ -105,6 +105,8 @@ std::string PlainText(const Line& line) {
   out += absl::StrFormat(" it_per_s=%.2f samples_per_s=%.1f", line.steps_per_s, line.samples_per_s);
   if (line.eta_s >= 0) out += absl::StrFormat(" eta_s=%.0f", line.eta_s);
   out += absl::StrFormat(" data_wait=%.4f", line.wait_share);
+  if (r.stream)
+    out += absl::StrFormat(" records=%d skipped=%d", r.stream->records, r.stream->skipped);
   return line.slowest.rank < 0 ? out : out + absl::StrFormat(" slowest_rank=%d", line.slowest.rank);
 }
 
@@ -128,6 +130,10 @@ std::string JsonText(const Line& line) {
   json["samples_per_s"] = line.samples_per_s;
   if (line.eta_s >= 0) json["eta_s"] = line.eta_s;
   json["data_wait"] = line.wait_share;
+  if (r.stream) {
+    json["records"] = r.stream->records;
+    json["skipped"] = r.stream->skipped;
+  }
   if (line.slowest.rank >= 0) json["slowest_rank"] = line.slowest.rank;
   return Dump(json);
 }
@@ -292,7 +298,8 @@ struct Progress::Impl {
   void TellOfStarving(const Line& line) TD_REQUIRES(mu) {
     const double before = starved_s;
     starved_s = line.wait_share < kStarving ? 0 : starved_s + line.seconds;
-    if (told_of_starving || before == 0 || starved_s < kStarvingSeconds) return;
+    if (options.waits_are_normal || told_of_starving || before == 0 || starved_s < kStarvingSeconds)
+      return;
     told_of_starving = true;
     Tell(absl::StrFormat("training steps wait for data %.0f %% of the time%s",
                          100 * line.wait_share, kStarvingHint));

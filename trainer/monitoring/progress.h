@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,14 +30,21 @@ StatusOr<LogFormat> ParseLogFormat(std::string_view name);
 
 struct ProgressOptions {
   LogFormat format = LogFormat::kAuto;
-  bool is_terminal = false;      // true: the output goes to a terminal
-  bool color = false;            // use colors; has an effect only on a terminal
-  std::function<int()> columns;  // returns the width of the terminal; empty: 80 columns
-  std::string name = "train";    // label that is shown before the bar
-  int worker_index = 0;          // number of this worker; used by kFleet
-  int64_t steps_total = 0;       // steps of the whole job; 0: unknown
-  int64_t first_step = 0;        // steps done before this run began (resumed job)
-  int64_t log_every_steps = 50;  // number of steps between two lines, in all formats but kBar
+  bool is_terminal = false;       // true: the output goes to a terminal
+  bool color = false;             // use colors; has an effect only on a terminal
+  std::function<int()> columns;   // returns the width of the terminal; empty: 80 columns
+  std::string name = "train";     // label that is shown before the bar
+  int worker_index = 0;           // number of this worker; used by kFleet
+  int64_t steps_total = 0;        // steps of the whole job; 0: unknown
+  int64_t first_step = 0;         // steps done before this run began (resumed job)
+  int64_t log_every_steps = 50;   // number of steps between two lines, in all formats but kBar
+  bool waits_are_normal = false;  // true: does not warn the user if steps wait for data
+};
+
+// How far a stream of training records is read by this process.
+struct StreamReport {
+  int64_t records = 0, skipped = 0;  // records that were read, and bad ones among them
+  int64_t newest_time_ms = 0;        // Unix time of the newest record that was read; 0: unknown
 };
 
 // The state of the job after a step.
@@ -58,6 +66,7 @@ struct StepReport {
   double train_seconds = 0;
   // The seconds that each rank has waited for the other ranks since the job began; empty: unknown.
   std::vector<double> waited_by_rank = {};
+  std::optional<StreamReport> stream = {};  // nullopt: the training data is no stream
 };
 
 struct NamedValue {

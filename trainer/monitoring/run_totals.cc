@@ -41,6 +41,7 @@ double RunTotals::DataWaitShare() const {
 }
 
 std::string RunTotals::Remaining(Time now) const {
+  if (steps_total_ == 0) return "trains until it is stopped";
   if (steps_here_ == 0) return "unknown";
   const double per_step = Seconds(now - begin_) / static_cast<double>(steps_here_);
   const auto left =

@@ -18,8 +18,8 @@ class RunTotals {
     exec::CommTimes comm;
   };
 
-  // Begins at time `now`, before step `first_step` of the job, which has `steps_total` steps. Keeps
-  // the sums from before this call.
+  // Begins at time `now`, before step `first_step` of the job, which has `steps_total` steps (0: no
+  // last step). Keeps the sums from before this call.
   void Begin(int64_t first_step, int64_t steps_total, int64_t samples_per_step, Time now);
   // Adds a run of `steps` steps, which took `seconds`. `last`: the last step of the run.
   void AddRun(int64_t last, int64_t steps, double seconds);

@@ -49,9 +49,17 @@ void StatusReporter::Steps(StatusSteps run) {
   metrics_.steps_total.Add(static_cast<double>(run.steps));
   metrics_.samples_total.Add(static_cast<double>(run.steps * job_.samples_per_step));
   metrics_.step.Set(static_cast<double>(totals_.steps_done()));
+  if (run.stream) AddStream(*run.stream);
   const double each = run.seconds / static_cast<double>(run.steps);
   metrics_.repeated_total.Add(static_cast<double>(run.repeated));
   for (int64_t i = run.repeated; i < run.steps; ++i) metrics_.step_seconds.Observe(each);
+}
+
+void StatusReporter::AddStream(const StreamReport& stream) {
+  metrics_.stream_records.Add(static_cast<double>(stream.records - stream_.records));
+  metrics_.stream_skipped.Add(static_cast<double>(stream.skipped - stream_.skipped));
+  metrics_.stream_newest_time.Set(static_cast<double>(stream.newest_time_ms) / 1000);
+  stream_ = stream;
 }
 
 void StatusReporter::Loss(int64_t step, double loss, double metric, double learning_rate) {
@@ -115,7 +123,9 @@ http::StatusDocument StatusReporter::Document() const {
       {"model", job_.model},
       {"mode", job_.mode},
       {"rank", absl::StrFormat("%d of %d", job_.rank, job_.ranks)},
-      {"step", absl::StrFormat("%d of %d", totals_.steps_done(), job_.steps_total)},
+      {"step", job_.steps_total > 0
+                   ? absl::StrFormat("%d of %d", totals_.steps_done(), job_.steps_total)
+                   : absl::StrFormat("%d", totals_.steps_done())},
       {"remaining", totals_.Remaining(clock_.Now())},
       {"samples per second", absl::StrFormat("%.0f", totals_.SamplesPerSecond())},
       {"waiting for data", waiting >= 0 ? Percent(waiting) : "-"},

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "common/http/status_page.h"
 #include "kernels/exec/comm.h"
 #include "trainer/monitoring/event_file.h"
+#include "trainer/monitoring/progress.h"
 #include "trainer/monitoring/rank_wait_status.h"
 #include "trainer/monitoring/run_totals.h"
 #include "trainer/monitoring/trainer_metrics.h"
@@ -23,7 +25,7 @@ struct StatusJob {
   std::string name, mode, model;
   std::string metric;  // name of the metric ("accuracy", "auc"); "": no metric
   int rank = 0, ranks = 1;
-  int64_t first_step = 0, steps_total = 0;
+  int64_t first_step = 0, steps_total = 0;  // steps_total 0: the job has no last step
   int64_t samples_per_step = 0;             // samples of a step on all ranks
   const graph::Program* program = nullptr;  // the training program; must exist until Begin has
                                             // returned
@@ -41,6 +43,7 @@ struct StatusSteps {
   // Number of repeated steps at the start of the run. The job repeats steps after a loss of all
   // ranks.
   int64_t repeated = 0;
+  std::optional<StreamReport> stream = {};  // nullopt: the training data is no stream
 };
 
 // Collects the state of a trainer. Thread-safe.
@@ -70,6 +73,8 @@ class StatusReporter {
   http::StatusDocument Document() const;
 
  private:
+  void AddStream(const StreamReport& stream) TD_REQUIRES(mu_);
+
   const Clock& clock_;
   TrainerMetrics metrics_;
 
@@ -80,6 +85,7 @@ class StatusReporter {
   std::string ended_ TD_GUARDED_BY(mu_);
   int64_t saved_step_ TD_GUARDED_BY(mu_) = -1;
   RunTotals totals_ TD_GUARDED_BY(mu_);
+  StreamReport stream_ TD_GUARDED_BY(mu_);  // the last report of the stream
   RankWaitStatus waits_ TD_GUARDED_BY(mu_);
   TrainingCurves curves_ TD_GUARDED_BY(mu_);
 };

@@ -40,6 +40,13 @@ TrainerMetrics::TrainerMetrics(Metrics& metrics)
                                        "never")),
       batches_ready(
           metrics.GetGauge("tandem_reader_batches_ready", "Batches in the reader's queue")),
+      stream_records(metrics.GetCounter("tandem_stream_records_total",
+                                        "Records of the stream that this trainer has read")),
+      stream_skipped(metrics.GetCounter("tandem_stream_skipped_records_total",
+                                        "Bad records of the stream among them")),
+      stream_newest_time(metrics.GetGauge("tandem_stream_newest_timestamp_seconds",
+                                          "When the newest file that was read was last changed, in "
+                                          "Unix time; 0: unknown")),
       step_seconds(metrics.GetHistogram("tandem_step_seconds", "Time of a step", StepBounds())) {}
 
 }  // namespace tandem::trainer

@@ -24,6 +24,9 @@ struct TrainerMetrics {
   Gauge& checkpoint_step;
   Gauge& checkpoint_time;
   Gauge& batches_ready;
+  Counter& stream_records;
+  Counter& stream_skipped;
+  Gauge& stream_newest_time;
   Histogram& step_seconds;
 };
 

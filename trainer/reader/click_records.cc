@@ -20,6 +20,16 @@ ClickRecords::ClickRecords(ClickColumns columns) : columns_(std::move(columns)) 
   }
 }
 
+std::vector<SampleField> ClickRecords::FieldsOf(const ClickColumns& columns) {
+  const auto ids = static_cast<int64_t>(columns.ids.size());
+  std::vector<SampleField> fields = {{"ids", {DType::kI64, {ids}}, columns.all_ids()}};
+  if (columns.dense > 0) {
+    fields.push_back({"dense", {DType::kF32, {static_cast<int64_t>(columns.dense)}}});
+  }
+  fields.push_back({"label", {DType::kI64, {1}}, 2});
+  return fields;
+}
+
 void ClickRecords::Add(ClickPiece piece) {
   CHECK_EQ(piece.ids.size(), piece.labels.size() * columns_.ids.size());
   CHECK_EQ(piece.dense.size(), piece.labels.size() * columns_.dense);
@@ -35,13 +45,7 @@ class ClickView final : public Dataset {
         begin_(begin),
         size_(static_cast<uint32_t>(size)),
         name_(std::move(name)) {
-    const ClickColumns& columns = records_->columns_;
-    const auto fields = static_cast<int64_t>(columns.ids.size());
-    fields_.push_back({"ids", {DType::kI64, {fields}}, columns.all_ids()});
-    if (columns.dense > 0) {
-      fields_.push_back({"dense", {DType::kF32, {static_cast<int64_t>(columns.dense)}}});
-    }
-    fields_.push_back({"label", {DType::kI64, {1}}, 2});
+    fields_ = ClickRecords::FieldsOf(records_->columns_);
   }
 
   uint32_t size() const override { return size_; }

@@ -32,6 +32,9 @@ class ClickRecords {
  public:
   explicit ClickRecords(ClickColumns columns);
 
+  // Returns the fields of a view.
+  static std::vector<SampleField> FieldsOf(const ClickColumns& columns);
+
   DatasetArena* memory() { return &memory_; }
   void Add(ClickPiece piece);
   uint64_t size() const { return index_.size(); }

@@ -153,7 +153,48 @@ bool NamesColumns(std::string_view first_line) {
   return !first_line.empty() && absl::ascii_isalpha(first_line[0]);
 }
 
+class CriteoLines final : public LineFormat {
+ public:
+  explicit CriteoLines(const CriteoOptions& options)
+      : options_(options),
+        transform_(options),
+        columns_(ColumnsOf(options)),
+        fields_(ClickRecords::FieldsOf(columns_)),
+        empty_("0" + std::string(kFields - 1, options.separator)) {
+    empty_bytes_ = empty_.size();
+    empty_.append(kLineSlack, '\0');
+  }
+
+  const std::vector<SampleField>& fields() const override { return fields_; }
+  bool IsRecord(std::string_view line, bool first) const override {
+    return !IsBlankLine(line) && !(first && NamesColumns(line));
+  }
+  Status Parse(std::span<const std::string_view> lines, const OnBadLine& on_bad,
+               std::span<void* const> out) const override {
+    auto records = std::make_shared<ClickRecords>(columns_);
+    CriteoSink sink(options_, transform_, lines.size() * kRecordBytes, records->memory());
+    TD_RETURN_IF_ERROR(
+        AddLines(lines, std::string_view(empty_).substr(0, empty_bytes_), on_bad, sink));
+    LinePiece piece = sink.Finish();
+    records->Add(std::move(*static_cast<ClickPiece*>(piece.data.get())));
+    return FillAll(*ClickRecords::View(records, 0, piece.records, "the batch"), out);
+  }
+
+ private:
+  const CriteoOptions options_;
+  const Transform transform_;
+  const ClickColumns columns_;
+  const std::vector<SampleField> fields_;
+  std::string empty_;  // a record without values, and kLineSlack bytes
+  size_t empty_bytes_ = 0;
+};
+
 }  // namespace
+
+StatusOr<std::unique_ptr<LineFormat>> MakeCriteoLines(const CriteoOptions& options) {
+  TD_RETURN_IF_ERROR(Check(options));
+  return std::make_unique<CriteoLines>(options);
+}
 
 StatusOr<TrainAndTest> OpenCriteo(const CriteoOptions& options) {
   TD_RETURN_IF_ERROR(Check(options));

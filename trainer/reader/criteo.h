@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "trainer/reader/input/line_format.h"
 #include "trainer/reader/input/record_files.h"
 
 namespace tandem::reader {
@@ -41,5 +43,9 @@ struct CriteoOptions {
 // number is malformed. INVALID_ARGUMENT: an option is out of range. Other errors are those of
 // ReadLineFiles().
 StatusOr<TrainAndTest> OpenCriteo(const CriteoOptions& options);
+
+// Makes the format of such lines, with the fields of OpenCriteo(). `options.files` is unused.
+// INVALID_ARGUMENT: an option is out of range.
+StatusOr<std::unique_ptr<LineFormat>> MakeCriteoLines(const CriteoOptions& options);
 
 }  // namespace tandem::reader

@@ -169,6 +169,13 @@ struct LibSvmRecords {
   std::vector<LibSvmPiece> pieces;
 };
 
+std::vector<SampleField> LibSvmFields(const LibSvmOptions& options) {
+  const Shape shape{options.features_max};
+  return {{"ids", {DType::kI64, shape}, options.ids},
+          {"values", {DType::kF32, shape}},
+          {"label", {DType::kI64, {1}}, options.classes}};
+}
+
 class LibSvm final : public Dataset {
  public:
   LibSvm(std::shared_ptr<const LibSvmRecords> records, const LibSvmOptions& options, uint64_t begin,
@@ -178,10 +185,7 @@ class LibSvm final : public Dataset {
         size_(static_cast<uint32_t>(size)),
         width_(static_cast<size_t>(options.features_max)),
         name_(std::move(name)) {
-    const Shape shape{options.features_max};
-    fields_ = {{"ids", {DType::kI64, shape}, options.ids},
-               {"values", {DType::kF32, shape}},
-               {"label", {DType::kI64, {1}}, options.classes}};
+    fields_ = LibSvmFields(options);
   }
 
   uint32_t size() const override { return size_; }
@@ -231,7 +235,39 @@ Status Check(const LibSvmOptions& options) {
   return check("classes", options.classes, 2, kClassesMax);
 }
 
+class LibSvmLines final : public LineFormat {
+ public:
+  explicit LibSvmLines(const LibSvmOptions& options)
+      : options_(options), fields_(LibSvmFields(options)) {}
+
+  const std::vector<SampleField>& fields() const override { return fields_; }
+  bool IsRecord(std::string_view line, bool /*first*/) const override {
+    return !Trimmed(line.substr(0, line.find('#'))).empty();
+  }
+  Status Parse(std::span<const std::string_view> lines, const OnBadLine& on_bad,
+               std::span<void* const> out) const override {
+    // The label 0 without features, and kLineSlack bytes.
+    static constexpr char kEmpty[1 + kLineSlack] = {'0'};
+    auto records = std::make_shared<LibSvmRecords>();
+    LibSvmSink sink(options_, lines.size() * kFeatureBytes, &records->memory);
+    TD_RETURN_IF_ERROR(AddLines(lines, {kEmpty, 1}, on_bad, sink));
+    LinePiece piece = sink.Finish();
+    records->index.Add(piece.records);
+    records->pieces.push_back(std::move(*static_cast<LibSvmPiece*>(piece.data.get())));
+    return FillAll(LibSvm(records, options_, 0, piece.records, "the batch"), out);
+  }
+
+ private:
+  const LibSvmOptions options_;
+  const std::vector<SampleField> fields_;
+};
+
 }  // namespace
+
+StatusOr<std::unique_ptr<LineFormat>> MakeLibSvmLines(const LibSvmOptions& options) {
+  TD_RETURN_IF_ERROR(Check(options));
+  return std::make_unique<LibSvmLines>(options);
+}
 
 StatusOr<TrainAndTest> OpenLibSvm(const LibSvmOptions& options) {
   TD_RETURN_IF_ERROR(Check(options));

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
+#include "trainer/reader/input/line_format.h"
 #include "trainer/reader/input/record_files.h"
 
 namespace tandem::reader {
@@ -29,5 +31,9 @@ struct LibSvmOptions {
 //
 // INVALID_ARGUMENT: an option is out of range. Other errors are those of ReadLineFiles().
 StatusOr<TrainAndTest> OpenLibSvm(const LibSvmOptions& options);
+
+// Makes the format of such lines, with the fields of OpenLibSvm(). `options.files` is unused.
+// INVALID_ARGUMENT: an option is out of range.
+StatusOr<std::unique_ptr<LineFormat>> MakeLibSvmLines(const LibSvmOptions& options);
 
 }  // namespace tandem::reader

@@ -81,24 +81,36 @@ StatusOr<TrainAndTest> Opened(const char* format, StatusOr<TrainAndTest> data, b
   return data;
 }
 
-StatusOr<TrainAndTest> Criteo(const DataConfig& config, const std::string& dir, bool with_test) {
+// Returns the options of format "criteo" without files.
+StatusOr<CriteoOptions> CriteoOptionsOf(const DataConfig& config) {
   CriteoOptions options;
-  options.files = FilesOf(config, config.criteo(), dir, with_test);
   TD_ASSIGN_OR_RETURN(options.separator,
                       SeparatorOf("data.criteo.separator", config.criteo().separator()));
   options.category_ids = config.criteo().category_ids();
   options.number_ids = config.criteo().number_ids();
   options.dense = config.criteo().numbers() == CriteoConfig::DENSE;
+  return options;
+}
+
+StatusOr<TrainAndTest> Criteo(const DataConfig& config, const std::string& dir, bool with_test) {
+  TD_ASSIGN_OR_RETURN(CriteoOptions options, CriteoOptionsOf(config));
+  options.files = FilesOf(config, config.criteo(), dir, with_test);
   return Opened("criteo", OpenCriteo(options), with_test);
 }
 
-StatusOr<TrainAndTest> LibSvm(const DataConfig& config, const std::string& dir, bool with_test) {
+// Returns the options of format "libsvm" without files.
+LibSvmOptions LibSvmOptionsOf(const DataConfig& config) {
   LibSvmOptions options;
-  options.files = FilesOf(config, config.libsvm(), dir, with_test);
   options.ids = config.libsvm().ids();
   options.hash = config.libsvm().hash();
   options.features_max = config.libsvm().features_max();
   options.classes = config.libsvm().classes();
+  return options;
+}
+
+StatusOr<TrainAndTest> LibSvm(const DataConfig& config, const std::string& dir, bool with_test) {
+  LibSvmOptions options = LibSvmOptionsOf(config);
+  options.files = FilesOf(config, config.libsvm(), dir, with_test);
   return Opened("libsvm", OpenLibSvm(options), with_test);
 }
 
@@ -248,6 +260,7 @@ std::vector<std::string> DataFormats() {
 }
 
 Status CheckTestData(const DataConfig& config) {
+  if (config.has_stream()) return OkStatus();
   const auto lacks = [](const auto& files) {
     return files.test_file().empty() && files.test_share() == 0;
   };
@@ -288,6 +301,17 @@ std::vector<std::string> FieldNames(const DataConfig& config) {
     if (format == row.name) return absl::StrSplit(row.fields, ' ', absl::SkipEmpty());
   }
   return {};
+}
+
+StatusOr<std::unique_ptr<LineFormat>> MakeLineFormat(const DataConfig& config) {
+  if (config.format() == "libsvm") return MakeLibSvmLines(LibSvmOptionsOf(config));
+  if (config.format() == "criteo") {
+    TD_ASSIGN_OR_RETURN(const CriteoOptions options, CriteoOptionsOf(config));
+    return MakeCriteoLines(options);
+  }
+  return Unimplemented(
+      "data.stream is not implemented for format \"%s\" [TD1109]; hint: use criteo or libsvm",
+      config.format());
 }
 
 StatusOr<char> SeparatorOf(const char* field, const std::string& separator) {
@@ -331,6 +355,9 @@ std::string DataDir(const DataConfig& config, const std::string& job_dir) {
 StatusOr<TrainAndTest> OpenData(const DataConfig& config, const std::string& job_dir,
                                 bool with_test, bool raw_images) {
   const std::string dir = DataDir(config, job_dir);
+  if (config.has_stream()) {
+    return Unimplemented("the records of data.stream can only be read by a job's steps [TD1109]");
+  }
   if (with_test) TD_RETURN_IF_ERROR(CheckTestData(config));
   if (raw_images && config.format() == "images") return OpenJobImages(config, dir, with_test, true);
   for (const FormatRow& row : kFormats) {
@@ -351,15 +378,17 @@ StatusOr<std::unique_ptr<Prefetcher>> OpenReader(const JobConfig& config, const 
   sampling.global_batch = static_cast<uint32_t>(share.global_batch);
   sampling.ranks = static_cast<uint32_t>(share.ranks);
   sampling.rank = static_cast<uint32_t>(share.rank);
-  sampling.shuffle = config.data().shuffle();
+  sampling.shuffle = config.data().shuffle() && !config.data().has_stream();
   sampling.seed = config.seed();
   sampling.remainder = config.data().remainder() == DataConfig::DROP   ? Remainder::kDrop
                        : config.data().remainder() == DataConfig::JOIN ? Remainder::kJoin
                                                                        : Remainder::kPad;
   TD_ASSIGN_OR_RETURN(const Sampler sampler, Sampler::Make(sampling));
   const RuntimeFlags& flags = config.strategy().runtime_flags();
+  // Only a separate thread can wait for the records of a stream while the job is stopped.
+  const bool ahead = flags.use_double_buffer() || config.data().has_stream();
   const ReadMode mode = flags.reader_queue_speed_test_mode() ? ReadMode::kRepeat
-                        : flags.use_double_buffer()          ? ReadMode::kAhead
+                        : ahead                              ? ReadMode::kAhead
                                                              : ReadMode::kOnDemand;
   return Prefetcher::Make(dataset, sampler, config.data().queue_capacity(), device, mode,
                           config.strategy().batch_merge_repeats());

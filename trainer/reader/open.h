@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "trainer/reader/input/dataset.h"
+#include "trainer/reader/input/line_format.h"
 #include "trainer/reader/prefetch.h"
 
 namespace tandem {
@@ -32,10 +33,14 @@ Status CheckTestData(const DataConfig& config);
 // Returns the directory of the job's files. `job_dir`: base of a relative data.dir.
 std::string DataDir(const DataConfig& config, const std::string& job_dir);
 
-// Opens the data of a job. `job_dir`: base of the job's relative paths. `with_test`: also opens the
-// test data, and validation data of a split. `raw_images`: with format "images" the samples are
-// pixels, and the program makes the final samples (trainer/session/sample_images.h).
-// INVALID_ARGUMENT: the format is unknown; the message has the nearest format.
+// Makes the format of a stream's records. UNIMPLEMENTED: the job's format has no such lines.
+StatusOr<std::unique_ptr<LineFormat>> MakeLineFormat(const DataConfig& config);
+
+// Opens the data of a job without a stream. `job_dir`: base of the job's relative paths.
+// `with_test`: also opens the test data, and validation data of a split. `raw_images`: with format
+// "images" the samples are pixels, and the program makes the final samples
+// (trainer/session/sample_images.h). INVALID_ARGUMENT: the format is unknown; the message has the
+// nearest format. UNIMPLEMENTED: the job has a stream.
 StatusOr<TrainAndTest> OpenData(const DataConfig& config, const std::string& job_dir,
                                 bool with_test, bool raw_images = false);
 

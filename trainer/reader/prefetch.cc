@@ -53,7 +53,9 @@ void Prefetcher::Stop() {
   if (!thread_.joinable()) return;
   free_->Close();
   ready_->Close();
+  dataset_.EndWaits();
   thread_.join();
+  dataset_.AllowWaits();
 }
 
 Status Prefetcher::Reset(const ReadRange& range) {

@@ -57,6 +57,13 @@ StatusOr<const reader::Batch*> BatchFeed::Next(Time deadline) {
   return next;
 }
 
+bool BatchFeed::Await(Time deadline) {
+  if (next_) return true;
+  next_ = reader_.Next(deadline);
+  if (next_->status().code() == StatusCode::kDeadlineExceeded) next_.reset();
+  return next_.has_value();
+}
+
 BatchFeed::Source BatchFeed::SourceOf(const Piece& piece) const {
   Source source;
   size_t samples = 0;

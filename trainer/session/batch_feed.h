@@ -39,6 +39,9 @@ class BatchFeed {
   Status Reset(const reader::ReadRange& range);  // resets the reader like Prefetcher::Reset
   // Returns the next batch like Prefetcher::Next.
   StatusOr<const reader::Batch*> Next(Time deadline);
+  // Reads the next batch early. Returns whether the following Next() returns immediately. Blocks
+  // until then, but not longer than until `deadline`. The current batch becomes invalid.
+  bool Await(Time deadline);
   // Makes part `part` of the current batch, the result of the last Next(), the input of the plan's
   // next run. The current batch is invalid after the Bring of its last part.
   Status Bring(int part);

@@ -12,6 +12,8 @@
 #include "trainer/modes/collective_mode.h"
 #include "trainer/modes/make_mode.h"
 #include "trainer/modes/thread_barrier_mode.h"
+#include "trainer/reader/open_stream.h"
+#include "trainer/reader/stream/stream_dataset.h"
 
 namespace tandem::trainer {
 namespace {
@@ -75,6 +77,21 @@ class FirstFailure {
   Status first_ TD_GUARDED_BY(mu_);
 };
 
+// Opens the data of a job, which may be a stream.
+StatusOr<reader::TrainAndTest> OpenJobData(const JobConfig& config, const SessionOptions& options,
+                                           bool with_test) {
+  if (!config.data().has_stream()) {
+    return reader::OpenData(config.data(), options.job_dir, with_test, SamplesInStep(config));
+  }
+  const reader::LogShare share{.global_batch = static_cast<uint64_t>(options.global_batch),
+                               .ranks = static_cast<uint32_t>(options.rank.workers()),
+                               .rank = static_cast<uint32_t>(options.rank.rank)};
+  TD_ASSIGN_OR_RETURN(reader::TrainAndTest data,
+                      reader::OpenStream(config.data(), options.job_dir, with_test, share));
+  LOG(INFO) << "the training records are " << data.train->Describe();
+  return data;
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<LocalReplicas>> LocalReplicas::Make(const JobConfig& config,
@@ -83,21 +100,21 @@ StatusOr<std::unique_ptr<LocalReplicas>> LocalReplicas::Make(const JobConfig& co
                                                              const Clock& clock) {
   std::unique_ptr<LocalReplicas> places(new LocalReplicas());
   const bool leader = options.rank.rank == 0;
+  options.global_batch = GlobalBatch(config, options.rank.workers());
   // True: this worker is in the first pipeline, or is the first heter worker. Such a worker takes
   // part in evaluations.
   const bool section =
       options.rank.rank < (config.strategy().pipeline() ? config.model().sections() : 0) ||
       (options.rank.heter_workers > 0 && options.rank.rank == options.rank.workers());
   if (options.train == nullptr) {
-    TD_ASSIGN_OR_RETURN(places->data_, reader::OpenData(config.data(), options.job_dir,
-                                                        leader || section, SamplesInStep(config)));
+    TD_ASSIGN_OR_RETURN(places->data_, OpenJobData(config, options, leader || section));
     for (const std::string& warning : places->data_.warnings) {
       if (leader) options.sink("warning: " + warning + "\n");
     }
     options.train = places->data_.train.get();
     options.test = places->data_.test.get();
+    options.stream = dynamic_cast<const reader::StreamDataset*>(options.train);
   }
-  options.global_batch = GlobalBatch(config, options.rank.workers());
   if (config.mode() != LOCAL) {
     TD_ASSIGN_OR_RETURN(places->agreement_, AgreementOf(config, options.job_dir,
                                                         options.rank.workers(), *options.train));

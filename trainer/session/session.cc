@@ -13,6 +13,7 @@
 #include "trainer/files/step_high_water_mark.h"
 #include "trainer/modes/state/scope_state.h"
 #include "trainer/monitoring/status_reporter.h"
+#include "trainer/reader/stream/stream_dataset.h"
 #include "trainer/session/elastic_state.h"
 #include "trainer/session/plan_options.h"
 #include "trainer/session/programs.h"
@@ -31,6 +32,20 @@ int64_t RunLengthOf(const JobConfig& config, int64_t step, int64_t steps_total,
   int64_t length = config.strategy().execution_strategy().num_iteration_per_run();
   length = std::min({length, steps_total - step, steps_per_epoch - step % steps_per_epoch});
   return save_every > 0 ? std::min(length, save_every - step % save_every) : length;
+}
+
+// A rank that waits for records of a stream checks at this interval whether a stop was requested.
+constexpr Duration kStopInterval = std::chrono::milliseconds(100);
+// Time for which a rank other than the leader still waits for records after a stop was requested.
+constexpr Duration kStopPatience = std::chrono::seconds(1);
+
+// Returns the state of a stream for reports. nullopt: the data is no stream.
+std::optional<StreamReport> StreamReportOf(const reader::StreamDataset* stream) {
+  if (stream == nullptr) return std::nullopt;
+  const reader::StreamCounts counts = stream->counts();
+  return StreamReport{.records = static_cast<int64_t>(counts.records),
+                      .skipped = static_cast<int64_t>(counts.skipped),
+                      .newest_time_ms = counts.newest_time_ms};
 }
 
 // Describes, for the status page, the session that begins with step `next`.
@@ -77,6 +92,12 @@ class Session::Impl {
   // a checkpoint of the last step, if the job has a checkpoint directory.
   Status Stopped(int64_t steps, bool saves) const {
     const std::string& dir = config_.checkpoint().dir();
+    if (options_.stream != nullptr && config_.mode() == PSERVER && dir.empty()) {
+      return Cancelled(
+          "training stopped on request after step %d; the pservers have the position in the stream "
+          "[TD7007]",
+          steps);
+    }
     if (dir.empty()) {
       return Cancelled(
           "training stopped on request after step %d; nothing was saved, because checkpoint.dir is "
@@ -88,12 +109,15 @@ class Session::Impl {
     return Cancelled("training stopped on request after step %d; the checkpoint is in %s [TD7007]",
                      steps, dir);
   }
+  Status AwaitRecords(int64_t next);
   Status TrainRun(int64_t first, int64_t steps);
   Status AfterWatched(bool last);
   void Tell(const std::string& lines);
   void Report(int64_t step, int64_t steps);
   Status AfterRun(int64_t step, int64_t steps, bool stopping);
   Status AfterStep(int64_t step, bool stopping);
+  bool SavesAfter(int64_t step) const;
+  Status Save(int64_t step);
   Status Evaluate(int64_t epoch);
   StatusOr<SessionResult> Result();
 
@@ -109,6 +133,8 @@ class Session::Impl {
   const graph::Program& program() const { return runner_->programs().train; }
   int64_t steps_per_epoch() const { return runner_->steps_per_epoch(); }
   bool ends_epoch(int64_t step) const { return (step + 1) % steps_per_epoch() == 0; }
+  // Returns the number of steps of the job for reports. 0: the job has no last step.
+  int64_t steps_known() const { return steps_total_ == kEndless ? 0 : steps_total_; }
 
   const JobConfig& config_;
   const SessionOptions options_;
@@ -138,7 +164,8 @@ class Session::Impl {
 void Session::Impl::OpenProgress() {
   ProgressOptions progress = options_.progress;
   progress.worker_index = options_.rank.rank;
-  progress.steps_total = steps_total_;
+  progress.steps_total = steps_known();
+  progress.waits_are_normal = options_.stream != nullptr;
   progress.first_step = first_step_ + steps_done_;
   progress.log_every_steps = config_.log_every_steps();
   progress_ = std::make_unique<Progress>(progress, options_.sink, clock_);
@@ -193,7 +220,7 @@ Status Session::Impl::StartMode() {
   OpenProgress();
   if (options_.board != nullptr) {
     options_.board->Begin(
-        StatusJobOf(config_, options_, program(), runner_->metric_name(), next, steps_total_));
+        StatusJobOf(config_, options_, program(), runner_->metric_name(), next, steps_known()));
   }
   if (leader()) {
     Tell(graph::ReportText(runner_->programs().passes) +
@@ -209,7 +236,8 @@ Status Session::Impl::StartMode() {
     progress_->Message(absl::StrFormat("%s; continuing with step %d after %.2f s", options_.message,
                                        DisplayStep(next), Seconds(clock_.Now() - begin)));
   } else if (next > 0) {
-    progress_->Message(absl::StrFormat("resumed at step %d of %d", next, steps_total_));
+    const std::string of = steps_known() == 0 ? "" : absl::StrFormat(" of %d", steps_known());
+    progress_->Message(absl::StrFormat("resumed at step %d%s", next, of));
   }
   return OkStatus();
 }
@@ -232,7 +260,8 @@ Status Session::Impl::TrainRun(int64_t first, int64_t steps) {
                            .data_wait_seconds = runner_->reader().stats().wait_seconds,
                            .batches_ready = runner_->reader().queue_size(),
                            .comm = runner_->executor().comm_times(),
-                           .repeated = repeated});
+                           .repeated = repeated,
+                           .stream = StreamReportOf(options_.stream)});
   }
   return OkStatus();
 }
@@ -246,7 +275,8 @@ void Session::Impl::Report(int64_t step, int64_t steps) {
                      .metric_name = runner_->metric_name(),
                      .metric = ran_.metric,
                      .data_wait_seconds = runner_->reader().stats().wait_seconds,
-                     .waited_by_rank = mode_.membership->WaitedSeconds()});
+                     .waited_by_rank = mode_.membership->WaitedSeconds(),
+                     .stream = StreamReportOf(options_.stream)});
   if (options_.board != nullptr) {
     options_.board->Loss(step, ran_.loss, ran_.metric, runner_->learning_rate(step));
   }
@@ -281,9 +311,18 @@ Status Session::Impl::AfterStep(int64_t step, bool stopping) {
       (last || (ends_epoch(step) && every > 0 && (epoch + 1) % every == 0))) {
     TD_RETURN_IF_ERROR(Evaluate(epoch));
   }
+  return SavesAfter(step) || last || stopping ? Save(step) : OkStatus();
+}
+
+// Returns whether a checkpoint is due after `step`, even if the job continues.
+bool Session::Impl::SavesAfter(int64_t step) const {
   const int64_t save_every = config_.checkpoint().every_steps();
-  const bool due = save_every > 0 ? (step + 1) % save_every == 0 : ends_epoch(step);
-  if (config_.checkpoint().dir().empty() || !(due || last || stopping)) return OkStatus();
+  return save_every > 0 ? (step + 1) % save_every == 0 : ends_epoch(step);
+}
+
+// Writes a checkpoint of `step`, if the job has a checkpoint directory.
+Status Session::Impl::Save(int64_t step) {
+  if (config_.checkpoint().dir().empty()) return OkStatus();
   if (leader()) {
     return checkpoints_->Save(
         step + 1, steps_per_epoch(), program(), runner_->scope(),
@@ -368,8 +407,9 @@ Status Session::Impl::TrainFrom(int64_t* from) {
       TD_RETURN_IF_ERROR(runner_->point()->BeforeStep(next));
       return Aborted("the step was stopped, because ranks join or leave the job");
     }
-    const int64_t steps =
-        runner_->watched() ? 1 : RunLengthOf(config_, next, steps_total_, steps_per_epoch());
+    TD_RETURN_IF_ERROR(AwaitRecords(next));
+    const bool one = runner_->watched() || options_.stream != nullptr;
+    const int64_t steps = one ? 1 : RunLengthOf(config_, next, steps_total_, steps_per_epoch());
     const Status status = TrainRun(next, steps);
     if (!status.ok()) return stop_.load() && !leader() ? Stopped(next, false) : status;
     next += steps;
@@ -389,6 +429,24 @@ Status Session::Impl::TrainFrom(int64_t* from) {
   }
   if (runner_->point() != nullptr) TD_RETURN_IF_ERROR(runner_->point()->BeforeStep(next));
   return mode_.membership->Finish();
+}
+
+// Blocks until the records of step `next` exist, if the data is a stream. If a stop is requested
+// before, saves the state as after a step, and returns CANCELLED.
+Status Session::Impl::AwaitRecords(int64_t next) {
+  if (options_.stream == nullptr) return OkStatus();
+  // Another rank may be in step `next`, and would fail if this rank left the job. Therefore ranks
+  // other than the leader wait longer.
+  Time until = Time::max();
+  while (!runner_->AwaitData(kStopInterval)) {
+    if (!stop_.load()) continue;
+    if (until == Time::max()) until = clock_.Now() + (leader() ? Duration::zero() : kStopPatience);
+    if (clock_.Now() < until) continue;
+    const bool saved = steps_done_ == 0 || SavesAfter(next - 1);
+    if (!saved && !speed_test()) TD_RETURN_IF_ERROR(Save(next - 1));
+    return Stopped(next, leader());
+  }
+  return OkStatus();
 }
 
 StatusOr<SessionResult> Session::Impl::Result() {

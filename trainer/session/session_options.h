@@ -11,6 +11,7 @@
 
 namespace tandem::reader {
 class Dataset;
+class StreamDataset;
 }  // namespace tandem::reader
 
 namespace tandem::trainer {
@@ -22,8 +23,9 @@ struct SessionOptions {
   std::string job_dir;   // base of the job's relative paths; "" or with a slash at the end
   std::string job_text;  // the effective job file, stored with checkpoints
   RankInfo rank;
-  int64_t global_batch = 0;                // samples of a step on all ranks
-  const reader::Dataset* train = nullptr;  // training data; not owned
+  int64_t global_batch = 0;                       // samples of a step on all ranks
+  const reader::Dataset* train = nullptr;         // training data; not owned
+  const reader::StreamDataset* stream = nullptr;  // `train` if it is a stream; not owned
   // Test data for the evaluations of rank 0; not owned. May be null on other ranks.
   const reader::Dataset* test = nullptr;
   ProgressOptions progress;  // the session sets the fields steps and worker

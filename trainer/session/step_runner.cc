@@ -9,6 +9,7 @@
 #include "trainer/config/effective_job.h"
 #include "trainer/modes/state/scope_state.h"
 #include "trainer/reader/input/dataset.h"
+#include "trainer/reader/open_stream.h"
 #include "trainer/session/count_run.h"
 #include "trainer/session/dropout_offset.h"
 #include "trainer/session/first_values.h"
@@ -34,9 +35,10 @@ StatusOr<std::unique_ptr<StepRunner>> StepRunner::Make(const JobConfig& config,
                                                        const Clock& clock) {
   std::unique_ptr<StepRunner> runner(new StepRunner(config, options, mode, clock));
   TD_RETURN_IF_ERROR(runner->OpenData());
-  TD_ASSIGN_OR_RETURN(runner->schedule_,
-                      LrSchedule::Make(config.optimizer().schedule(),
-                                       config.optimizer().learning_rate(), runner->steps_total_));
+  TD_ASSIGN_OR_RETURN(
+      runner->schedule_,
+      LrSchedule::Make(config.optimizer().schedule(), config.optimizer().learning_rate(),
+                       runner->steps_total_ == kEndless ? 0 : runner->steps_total_));
   TD_RETURN_IF_ERROR(runner->BuildPlan());
   return runner;
 }
@@ -54,7 +56,7 @@ Status StepRunner::OpenData() {
   TD_ASSIGN_OR_RETURN(reader_,
                       reader::OpenReader(config_, *options_.train, share(), *place_->batch_memory));
   batch_ = reader_->batch();
-  steps_total_ = config_.epochs() * steps_per_epoch();
+  steps_total_ = options_.stream != nullptr ? kEndless : config_.epochs() * steps_per_epoch();
   if (config_.steps_max() > 0) steps_total_ = std::min(steps_total_, config_.steps_max());
   return OkStatus();
 }
@@ -88,7 +90,8 @@ Status StepRunner::BuildPlan() {
   NoteKernels();
   executor_ = std::make_unique<exec::Executor>(*plan_);
   TD_ASSIGN_OR_RETURN(feed_, BatchFeed::Make(config_, *plan_, *options_.train, *reader_, *place_));
-  if (mode_.evaluation_part != EvaluationPart::kNone) {
+  const bool tests = options_.stream == nullptr || reader::NamesTestFiles(config_.data());
+  if (mode_.evaluation_part != EvaluationPart::kNone && tests) {
     Evaluator::Part part;
     if (mode_.evaluation_part == EvaluationPart::kSection) {
       part = [this](const graph::Program& bound) { return mode_.programs->EvaluatedPart(bound); };
@@ -115,9 +118,10 @@ void StepRunner::NoteKernels() {
 }
 
 Status StepRunner::Reset(int64_t step) {
+  const int64_t epoch_end = options_.stream != nullptr ? kEndless : config_.epochs();
   return feed_->Reset({.epoch = static_cast<uint64_t>(step / steps_per_epoch()),
                        .step = static_cast<uint64_t>(step % steps_per_epoch()),
-                       .epoch_end = static_cast<uint64_t>(config_.epochs())});
+                       .epoch_end = static_cast<uint64_t>(epoch_end)});
 }
 
 Status StepRunner::Feed(int part) {

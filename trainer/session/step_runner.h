@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +31,9 @@
 
 namespace tandem::trainer {
 
+// Number of steps of a job that trains until it is stopped.
+constexpr int64_t kEndless = std::numeric_limits<int64_t>::max();
+
 // Runs the steps of one rank. Not thread-safe.
 class StepRunner {
  public:
@@ -54,7 +58,7 @@ class StepRunner {
   StepRunner(const StepRunner&) = delete;
   StepRunner& operator=(const StepRunner&) = delete;
 
-  int64_t steps_total() const { return steps_total_; }  // number of steps of the whole job
+  int64_t steps_total() const { return steps_total_; }  // steps of the whole job; may be kEndless
   int64_t steps_per_epoch() const { return static_cast<int64_t>(reader_->steps_per_epoch()); }
   double learning_rate(int64_t step) const { return schedule_->At(step); }
   // Returns the name of the first metric, for example "accuracy"; empty: the program has no metric.
@@ -74,6 +78,9 @@ class StepRunner {
 
   // Makes `step` the next step to run.
   Status Reset(int64_t step);
+  // Blocks until the reader has the data of the next step, but not longer than `time`. Returns
+  // whether it has the data, or an error that the step will return.
+  bool AwaitData(Duration time) { return feed_->Await(clock_.Now() + time); }
   StatusOr<Ran> RunSteps(const Run& run);
   // Returns whether each step is observed. In this case the steps must run one at a time.
   bool watched() const { return watch_.each_step(); }

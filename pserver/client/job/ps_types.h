@@ -99,6 +99,8 @@ struct PsServerInfo {
   uint64_t rows = 0, row_bytes = 0;  // number of rows and their size in bytes, in all tables
   // Row counts, as in TableStatus of proto/pserver.proto.
   uint64_t waiting = 0, dropped = 0, removed = 0, extended = 0;
+  bool owns_parameters = false;
+  uint64_t steps = 0;  // number of steps of the client's trainer, as in TrainerStatus
 };
 
 // Numbers of requested rows that were in the row cache (hits) and were not in the row cache

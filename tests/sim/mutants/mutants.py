@@ -39,6 +39,22 @@ MUTANTS = [
               "  if (!replaying) t.taken.Take(head.sequence);\n")],
         [sim("a_sync", 6)]),
     Mutant(
+        "steps_twice", "a new process of a trainer can push a step of its predecessor again",
+        [Edit(SHARD + "push_gate.cc",
+              "  if (head.once && !state_.sync() && head.step < t.once_adopted) return PushVerdict::kDuplicate;\n",
+              "")],
+        [Run("pserver_push_once_test", "*")]),
+    Mutant(
+        "steps_not_kept", "the log restores updates, but not which steps of a trainer they are",
+        [Edit(SHARD + "shard.cc", "  if (head.once) t.once_steps",
+              "  if (head.once && !replaying) t.once_steps")],
+        [Run("pserver_push_once_test", "*")]),
+    Mutant(
+        "steps_stay", "buckets move to a new server without the steps of the trainers",
+        [Edit(SHARD + "bucket_migrations.cc",
+              "  if (t.once_steps == 0) t.once_steps = mark.mark.steps;", "  ")],
+        [Run("pserver_push_once_test", "*")]),
+    Mutant(
         "answers_early", "replies do not wait until their updates are logged",
         [Edit(SHARD + "shard.cc", "  options_.log->WhenLogged(std::move(done));\n", "  done(OkStatus());\n")],
         [sim("sync", 13), sim("a_sync", 3)]),

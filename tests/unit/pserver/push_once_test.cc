@@ -48,13 +48,13 @@ TEST_F(PushOnceTest, ANewProcessRepeatsWhatSomeServersLack) {
   StartServers(2);
   {
     const auto first = Join();
-    EXPECT_EQ(*first->StepsPushed(), 0u);
+    EXPECT_EQ(ps::StepsPushed(*first->ServerInfo()), 0u);
     for (const uint64_t step : {0, 1}) ASSERT_TRUE(Push(*first, step, {"a", "b"}).ok());
     ASSERT_TRUE(Push(*first, 2, {"a"}).ok());  // the process is killed before server 1 has step 2
     ASSERT_TRUE(Push(*first, 3, {"a"}).ok());
   }
   const auto second = Join();
-  EXPECT_EQ(*second->StepsPushed(), 2u);
+  EXPECT_EQ(ps::StepsPushed(*second->ServerInfo()), 2u);
   for (const uint64_t step : {2, 3, 4}) ASSERT_TRUE(Push(*second, step, {"a", "b"}).ok());
   EXPECT_THAT(Values(*second), ElementsAre(95, 95));
   // A process may send a step in several messages.
@@ -62,7 +62,7 @@ TEST_F(PushOnceTest, ANewProcessRepeatsWhatSomeServersLack) {
   ASSERT_TRUE(Push(*second, 5, {"b"}).ok());
   ASSERT_TRUE(Push(*second, 5, {"b"}).ok());
   EXPECT_THAT(Values(*second), ElementsAre(94, 93));
-  EXPECT_EQ(*second->StepsPushed(), 6u);
+  EXPECT_EQ(ps::StepsPushed(*second->ServerInfo()), 6u);
 }
 
 TEST_F(PushOnceTest, WithoutTheRuleStepsAreNotCounted) {
@@ -73,7 +73,7 @@ TEST_F(PushOnceTest, WithoutTheRuleStepsAreNotCounted) {
     values_ = {100, 100};
     ASSERT_TRUE(client->InitOrFetch(Tensors()).ok());
     ASSERT_TRUE(Push(*client, 0, {"a", "b"}).ok());
-    EXPECT_EQ(*client->StepsPushed(), 0u);
+    EXPECT_EQ(ps::StepsPushed(*client->ServerInfo()), 0u);
   }
   const auto next = Join();
   ASSERT_TRUE(Push(*next, 0, {"a", "b"}).ok());
@@ -99,13 +99,13 @@ TEST_F(PushOnceTest, RestartedServersKnowTheSteps) {
   restart();
   {
     const auto second = Join();
-    EXPECT_EQ(*second->StepsPushed(), 2u);
+    EXPECT_EQ(ps::StepsPushed(*second->ServerInfo()), 2u);
     ASSERT_TRUE(Push(*second, 2, {"a"}).ok());
     EXPECT_THAT(Values(*second), ElementsAre(97, 98));
   }
   restart();
   const auto third = Join();
-  EXPECT_EQ(*third->StepsPushed(), 2u);
+  EXPECT_EQ(ps::StepsPushed(*third->ServerInfo()), 2u);
   for (const uint64_t step : {2, 3}) ASSERT_TRUE(Push(*third, step, {"a", "b"}).ok());
   EXPECT_THAT(Values(*third), ElementsAre(96, 96));
 }

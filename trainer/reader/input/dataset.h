@@ -47,6 +47,11 @@ class Dataset {
     return Fill(ids, out);
   }
 
+  // Makes all calls of FillEpoch that wait for records end with CANCELLED, now and until the next
+  // call of AllowWaits. Only streams wait.
+  virtual void EndWaits() const {}
+  virtual void AllowWaits() const {}
+
   // Returns the number of bytes that field `f` has in a batch of `samples` samples. `filled`: the
   // memory to which Fill has written this batch. Further bytes of the field are undefined.
   virtual size_t BytesOf(size_t f, size_t samples, std::span<void* const> /*filled*/) const {
@@ -56,6 +61,9 @@ class Dataset {
   // Returns one line for the log that says where the samples come from.
   virtual std::string Describe() const = 0;
 };
+
+// Copies all samples of `dataset` in order, as Dataset::Fill.
+Status FillAll(const Dataset& dataset, std::span<void* const> out);
 
 // The training data and the test data of a job.
 struct TrainAndTest {

@@ -112,11 +112,6 @@ void PieceReader::AddLine(std::string_view line, uint64_t offset, PieceResult& r
     result.bad.push_back({result.lines, offset, Shown(std::string(status.message()))});
 }
 
-bool IsBlank(std::string_view line) {
-  const bool may_be = line.empty() || line[0] == ' ' || line[0] == '\t';
-  return may_be && Trimmed(line).empty();
-}
-
 PieceResult PieceReader::Read(uint64_t index) {
   PieceResult result;
   const uint64_t begin = index * kPieceBytes;
@@ -142,7 +137,7 @@ PieceResult PieceReader::Read(uint64_t index) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     const bool names =
         offset_ + at == 0 && reading_.names_columns != nullptr && reading_.names_columns(line);
-    if (!IsBlank(line) && !names) AddLine(line, offset_ + at, result);
+    if (!IsBlankLine(line) && !names) AddLine(line, offset_ + at, result);
     at = end + 1;
   }
   result.piece = sink_->Finish();
@@ -213,6 +208,25 @@ std::vector<PieceResult> Reading::Run() {
 }
 
 }  // namespace
+
+bool IsBlankLine(std::string_view line) {
+  const bool may_be = line.empty() || line[0] == ' ' || line[0] == '\t';
+  return may_be && Trimmed(line).empty();
+}
+
+Status AddLines(std::span<const std::string_view> lines, std::string_view empty,
+                const std::function<Status(size_t line, const Status& why)>& on_bad,
+                LineSink& sink) {
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const Status status = lines[i].size() > kLineMax
+                              ? DataLoss("the line is longer than %d bytes", kLineMax)
+                              : sink.Add(lines[i]);
+    if (status.ok()) continue;
+    TD_RETURN_IF_ERROR(on_bad(i, DataLoss("%s", Shown(std::string(status.message())))));
+    TD_RETURN_IF_ERROR(sink.Add(empty));
+  }
+  return OkStatus();
+}
 
 StatusOr<std::vector<LinePiece>> ReadLines(const std::string& path, const LineReading& reading,
                                            const MakeLineSink& make,

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,16 @@ class LineSink {
   // Returns the records of the piece. The reader calls Finish after the last line of a piece.
   virtual LinePiece Finish() = 0;
 };
+
+// Adds the lines to the sink. In the place of a bad line it adds `empty`, which is a good one.
+// `on_bad` returns an error if the reading must end. kLineSlack bytes after each line and after
+// `empty` must be readable.
+Status AddLines(std::span<const std::string_view> lines, std::string_view empty,
+                const std::function<Status(size_t line, const Status& why)>& on_bad,
+                LineSink& sink);
+
+// Returns whether the line has no character besides blanks and tabs.
+bool IsBlankLine(std::string_view line);
 
 // Makes a sink for pieces of about `bytes` bytes. Each thread uses one sink. Several threads may
 // call this function concurrently.

@@ -1,0 +1,68 @@
+#include "trainer/reader/open_stream.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/require.h"
+#include "proto/job.pb.h"
+#include "trainer/reader/open.h"
+#include "trainer/reader/stream/folder_log.h"
+#include "trainer/reader/stream/stream_dataset.h"
+
+namespace tandem::reader {
+namespace {
+
+// Opens the test files of the job, which are the whole data of a job with only these files.
+StatusOr<TrainAndTest> OpenTestFiles(const DataConfig& config, const std::string& job_dir) {
+  DataConfig tests = config;
+  tests.clear_stream();
+  tests.clear_train_samples_max();
+  const auto rename = [](auto* files) {
+    files->mutable_train_file()->Swap(files->mutable_test_file());
+    files->clear_test_file();
+  };
+  if (config.format() == "criteo") rename(tests.mutable_criteo());
+  if (config.format() == "libsvm") rename(tests.mutable_libsvm());
+  return OpenData(tests, job_dir, /*with_test=*/false);
+}
+
+StatusOr<std::unique_ptr<RecordLog>> OpenLog(const DataConfig& config, const std::string& job_dir,
+                                             const LogShare& share, FolderLog::IsRecord is_record) {
+  const StreamConfig& stream = config.stream();
+  const Duration wait_log = std::chrono::seconds(stream.wait_log_s());
+  FolderLogOptions options{.folder = stream.folder(), .share = share, .wait_log = wait_log};
+  if (!options.folder.starts_with("/")) {
+    options.folder = absl::StrCat(DataDir(config, job_dir), "/", stream.folder());
+  }
+  return FolderLog::Open(options, std::move(is_record));
+}
+
+}  // namespace
+
+bool NamesTestFiles(const DataConfig& config) {
+  return config.criteo().test_file_size() > 0 || config.libsvm().test_file_size() > 0;
+}
+
+StatusOr<TrainAndTest> OpenStream(const DataConfig& config, const std::string& job_dir,
+                                  bool with_test, const LogShare& share) {
+  TD_REQUIRE(config.has_stream());
+  TrainAndTest data;
+  TD_ASSIGN_OR_RETURN(std::unique_ptr<LineFormat> format, MakeLineFormat(config));
+  const auto is_record = [lines = format.get()](std::string_view line, bool first) {
+    return lines->IsRecord(line, first);
+  };
+  TD_ASSIGN_OR_RETURN(std::unique_ptr<RecordLog> log, OpenLog(config, job_dir, share, is_record));
+  if (with_test && NamesTestFiles(config)) {
+    TD_ASSIGN_OR_RETURN(TrainAndTest tests, OpenTestFiles(config, job_dir));
+    data.test = std::move(tests.train);
+    data.warnings = std::move(tests.warnings);
+  }
+  const StreamDataset::Options options{
+      .global_batch = share.global_batch,
+      .epoch_steps = static_cast<uint64_t>(config.stream().epoch_steps()),
+      .bad_records_max = config.max_bad_records()};
+  data.train = std::make_unique<StreamDataset>(options, std::move(format), std::move(log));
+  return data;
+}
+
+}  // namespace tandem::reader

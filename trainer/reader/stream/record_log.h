@@ -1,0 +1,70 @@
+// The records of a stream as numbered lines. A log has no end: a reader waits for records.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/base/status.h"
+#include "trainer/reader/input/text_lines.h"
+
+namespace tandem::reader {
+
+// Consecutive lines of a log with their places. The places are for messages.
+class LogLines {
+ public:
+  struct Line {
+    size_t begin = 0, size = 0;                 // in the text
+    std::shared_ptr<const std::string> source;  // path of the file
+    uint64_t offset = 0;                        // offset of the first byte in the file
+  };
+
+  // Adds a line. Keeps at most kLineMax + 1 bytes, so that a longer line is a bad record.
+  void Add(std::string_view line, std::shared_ptr<const std::string> source, uint64_t offset) {
+    const std::string_view kept = line.substr(0, kLineMax + 1);
+    lines_.push_back({text_.size(), kept.size(), std::move(source), offset});
+    text_.append(kept);
+  }
+  // Makes kLineSlack bytes after the last line readable. No line may be added afterwards.
+  void Finish() { text_.append(kLineSlack, '\0'); }
+  size_t size() const { return lines_.size(); }
+  const Line& operator[](size_t i) const { return lines_[i]; }
+  std::string_view text(size_t i) const {
+    return std::string_view(text_).substr(lines_[i].begin, lines_[i].size);
+  }
+
+ private:
+  std::string text_;
+  std::vector<Line> lines_;
+};
+
+// The parts of global batches that one rank reads from a log.
+struct LogShare {
+  uint64_t global_batch = 0;     // records of a step on all ranks
+  uint32_t ranks = 1, rank = 0;  // number of ranks, and this rank
+};
+
+// Not thread-safe, except EndWaits, AllowWaits and newest_time_ms.
+class RecordLog {
+ public:
+  virtual ~RecordLog() = default;
+
+  // Appends the records [first, first + count) of global batch `step` to `lines`, where the records
+  // of a global batch have the numbers 0 to global_batch - 1. Blocks until the whole global batch
+  // exists. CANCELLED: EndWaits was called. DATA_LOSS: a record no longer exists or the log was
+  // changed; the message names the file.
+  virtual Status Read(uint64_t step, uint64_t first, uint64_t count, LogLines* lines) = 0;
+  // EndWaits makes all calls of Read that wait end with CANCELLED, now and until AllowWaits.
+  virtual void EndWaits() = 0;
+  virtual void AllowWaits() = 0;
+  // Returns the Unix time of the newest record that was read, in milliseconds; 0: unknown.
+  virtual int64_t newest_time_ms() const = 0;
+  // Returns one line for the log that says where the records come from.
+  virtual std::string Describe() const = 0;
+};
+
+}  // namespace tandem::reader
