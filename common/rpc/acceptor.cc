@@ -13,6 +13,7 @@
 
 #include "common/base/check.h"
 #include "common/rpc/hello.h"
+#include "common/rpc/listen.h"
 #include "common/threads/runner.h"
 
 namespace tandem::rpc {
@@ -26,14 +27,6 @@ constexpr uint32_t kGone = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
 // TCP_USER_TIMEOUT in ms: a connection ends if sent bytes are not acknowledged within this time.
 // gRPC sets the same value on sockets that it accepts itself.
 constexpr unsigned kUserTimeoutMs = 10'000;
-
-// Returns whether the peer of a Unix-domain socket runs as this process's user or as root.
-bool IsOurs(int fd) {
-  ucred peer{};
-  socklen_t length = sizeof(peer);
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return false;
-  return peer.uid == geteuid() || peer.uid == 0;
-}
 
 // Replies to a caller that uses the wrong protocol with an HTTP/2 SETTINGS frame, as gRPC would, so
 // that the caller learns the server's protocol. A server with TLS sends no reply. Reads the unread
@@ -147,7 +140,7 @@ void Acceptor::Welcome(int listener, Fd fd, Time now) {
   auto* const name = reinterpret_cast<sockaddr*>(&address);
   if (getpeername(fd.get(), name, &length) != 0) return;
   const bool local = address.ss_family == AF_UNIX;
-  if (local && !IsOurs(fd.get())) {
+  if (local && !IsOwnPeer(fd.get())) {
     LOG_EVERY_T(WARNING, 1.0) << "rejected a connection of another user on the Unix-domain socket";
     return;
   }

@@ -177,6 +177,13 @@ StatusOr<Listening> ListenOnPath(const std::string& path) {
   return listening;
 }
 
+bool IsOwnPeer(int fd) {
+  ucred peer{};
+  socklen_t length = sizeof(peer);
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) return false;
+  return peer.uid == geteuid() || peer.uid == 0;
+}
+
 StatusOr<Endpoint> BoundAddress(int fd) {
   sockaddr_storage name{};
   socklen_t length = sizeof(name);

@@ -30,6 +30,10 @@ StatusOr<Listening> ListenOnAll(const std::vector<std::string>& addresses, int p
 // directory. INVALID_ARGUMENT: the path is too long.
 StatusOr<Listening> ListenOnPath(const std::string& path);
 
+// Returns whether the peer of a connected Unix-domain socket runs as this process's user or as
+// root.
+bool IsOwnPeer(int fd);
+
 // Returns the address that a socket is bound to. The host is empty for a Unix-domain socket.
 StatusOr<Endpoint> BoundAddress(int fd);
 

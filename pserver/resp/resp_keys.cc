@@ -173,6 +173,7 @@ std::vector<RespKeys::Part> RespKeys::PartsOf(size_t first, size_t count) const 
 }
 
 PullQuery RespKeys::Query(const std::string& job, size_t first, size_t count) const {
+  TD_REQUIRE(first + count <= places_.size());
   PullQuery query;
   query.caller.job = job;
   query.observer = true;

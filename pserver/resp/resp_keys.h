@@ -98,7 +98,7 @@ class RespValues {
 
  private:
   struct Rows {
-    const char* values = nullptr;  // of the row at position `begin` of the group
+    const char* values = nullptr;  // address of the row at position `begin` of the group
     size_t begin = 0;
     size_t bytes = 0;  // size of one row
     char head[RespOutput::kBulkExtra] = {};

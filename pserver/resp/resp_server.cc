@@ -149,6 +149,11 @@ struct RespServer::Impl {
       shared->refused.Add(1);
       return;
     }
+    if (address.ss_family == AF_UNIX && !rpc::IsOwnPeer(fd.get())) {
+      LOG_EVERY_T(WARNING, 1.0) << "a Redis client of another user was rejected";
+      shared->refused.Add(1);
+      return;
+    }
     if (address.ss_family != AF_UNIX) SetTcpOptions(fd.get());
     const std::shared_ptr<RespLoop>& loop = workers[next++ % workers.size()]->loop;
     RespConnection::Socket socket(loop->context);
