@@ -354,6 +354,7 @@ TEST_F(RespTest, AReplica) {
   const auto trainer = Trainer();
   Initialise(*trainer);
   PushRows(*trainer, 0, {3});
+  ASSERT_TRUE(servers_[0]->SaveCheckpoint().ok());
   options.job = "job";
   options.data_dir = dir_ + "/r";
   options.cold_dir = dir_ + "/cold-r";
@@ -375,8 +376,21 @@ TEST_F(RespTest, AReplica) {
   while (client.Ask({"GET", "emb:3"}) != want && SteadyNow() < until) {
   }
   EXPECT_EQ(client.Ask({"GET", "emb:3"}), want);
+  // When its state is replaced, the replica closes the connections, then listens at the same
+  // address.
+  const Endpoint address = *replica->resp_endpoint();
+  ASSERT_EQ(*trainer->Restore(), 1u);
+  const std::string restored = Row(3);
+  EXPECT_NE(restored, want);
+  while (client.Ask({"PING"}) != "closed" && SteadyNow() < until) {
+  }
+  while (!replica->resp_endpoint() && SteadyNow() < until) std::this_thread::yield();
+  ASSERT_TRUE(replica->resp_endpoint());
+  EXPECT_EQ(replica->resp_endpoint()->port, address.port);
+  RespClient again(address);
+  EXPECT_EQ(again.Ask({"GET", "emb:3"}), restored);
   replica.reset();
-  EXPECT_EQ(client.Ask({"PING"}), "closed");
+  EXPECT_EQ(again.Ask({"PING"}), "closed");
 }
 
 TEST(RespListenTest, NetworkAddressesNeedConsent) {
