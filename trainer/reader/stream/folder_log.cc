@@ -40,6 +40,12 @@ StatusOr<std::unique_ptr<FolderLog>> FolderLog::Open(const FolderLogOptions& opt
   TD_REQUIRE(options.share.global_batch > 0 && is_record != nullptr);
   struct stat info {};
   if (stat(options.folder.c_str(), &info) != 0) {
+    if (errno == ENOENT) {
+      return NotFound(
+          "data.stream.folder: directory %s does not exist [TD2001]; hint: create it before the "
+          "job starts",
+          options.folder);
+    }
     return Annotate(FileError(options.folder, "cannot be opened", errno), "data.stream.folder");
   }
   if (!S_ISDIR(info.st_mode)) {
