@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -166,7 +167,8 @@ class StandbyTest : public JobTest {
     EXPECT_FALSE(error) << error.message();
     const int64_t pid = PidOf(server, member);
     ASSERT_GT(pid, 0);
-    ASSERT_EQ(kill(static_cast<pid_t>(pid), number), 0);
+    // A member may end because of its lost directory before the signal.
+    ASSERT_TRUE(kill(static_cast<pid_t>(pid), number) == 0 || (lose && errno == ESRCH));
   }
   int64_t Acknowledged(int trainer) const { return Count(ReadWholeFile(LedgerOf(trainer)), "a "); }
   // Waits until each trainer has two more acknowledged pushes, of which at least one began now.
@@ -284,7 +286,8 @@ TEST_F(StandbyTest, NothingIsLostWithServersAndTheirDirectories) {
   int fetches[kServers] = {1, 1}, directories = 0;
   LedgerFollower follower;
   std::vector<double> pauses;  // pauses of the trainers after the loss of a primary
-  for (int round = 0; round < rounds && !HasFailure(); ++round) {
+  int round = 0;
+  for (; round < rounds && !HasFailure(); ++round) {
     const int server = static_cast<int>(random() % kServers);
     const bool lose = random() % 4 != 0;
     const int primary = AwaitWhole(server, lose ? fetches[server] : 0);
@@ -315,7 +318,7 @@ TEST_F(StandbyTest, NothingIsLostWithServersAndTheirDirectories) {
   std::printf(
       "standby ledger: seed %d, %d kills, %d of them with the directory, %lld pushes acknowledged, "
       "%lld begun alone, lost %lld, doubled %lld\n",
-      seed, rounds, directories, static_cast<long long>(sum.acknowledged),
+      seed, round, directories, static_cast<long long>(sum.acknowledged),
       static_cast<long long>(sum.open), static_cast<long long>(sum.lost),
       static_cast<long long>(sum.doubled));
   ASSERT_FALSE(pauses.empty());
