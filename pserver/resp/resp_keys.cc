@@ -234,7 +234,8 @@ void RespValues::Append(size_t first, size_t count, RespOutput& out) const {
     std::memcpy(to, rows.head, rows.head_bytes);
     std::memcpy(to + rows.head_bytes, rows.values + (place.at - rows.begin) * rows.bytes,
                 rows.bytes);
-    std::memcpy(to + rows.head_bytes + rows.bytes, "\r\n", 2);
+    to[rows.head_bytes + rows.bytes] = '\r';
+    to[rows.head_bytes + rows.bytes + 1] = '\n';
   }
 }
 

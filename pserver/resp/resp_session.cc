@@ -448,7 +448,7 @@ RespSession::Step RespSession::HashLength(const RespArguments& arguments, RespOu
 RespSession::Step RespSession::Exists(const RespArguments& arguments, RespOutput& out) {
   const Status collected = Collect([&](bool fresh) {
     for (size_t i = 1; i < arguments.size(); ++i) {
-      const Status added = keys_.Add(arguments[i]);
+      Status added = keys_.Add(arguments[i]);
       // A name that the server does not have does not exist.
       if (!added.ok() && !(fresh && absl::IsNotFound(added))) return added;
     }
