@@ -55,8 +55,15 @@ Status CheckDirFree(const std::string& log_dir);
 
 struct JobEvent {
   std::string time;  // time in UTC, ISO 8601
-  // Kind of the event: started, ended, silent, restarted, lost, joined, added, drained, left,
-  // promoted, replaced, not promoted, stopping, failed, done or cut.
+  // Kind of the event. The kinds are, by subject:
+  // - process: started, ended, restarted, silent (tandemrun kills it because it does not reply)
+  // - rank of an elastic job: joined (the rank is in the world), lost (the process of the rank has
+  //   ended, and the rank is not in the world)
+  // - pserver: added, drained, left (the process of a drained pserver has ended), promoted (the
+  //   member has become the primary), replaced (tandemrun kills this primary for `tandem promote`),
+  //   not promoted (tandemrun rejects `tandem promote`)
+  // - global snapshot: snapshot, no snapshot (the snapshot failed), restored
+  // - job: stopping (a signal stops it), done, failed
   std::string event;
   std::string process;  // process such as "pserver 0"; empty: the event is about the job
   int64_t pid = 0;      // pid of the process; 0: no process

@@ -24,8 +24,9 @@ class LogFollower {
     StandbyState::Position position;
     uint64_t primary_last = 0;  // number of the primary's last entry in its newest reply
     Time heard;                 // time of the newest reply; Time(): there was none
-    // Time at which the state last had all entries of the primary; Time(): it had not since it was
-    // replaced by a checkpoint.
+    // Receive time of the newest reply after which the state had all entries of the primary.
+    // Time(): there was no such reply since the start, or since a fetched checkpoint replaced the
+    // state.
     Time current;
     Status status;  // result of the newest request
   };

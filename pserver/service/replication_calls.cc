@@ -9,8 +9,10 @@
 namespace tandem::pserver {
 namespace {
 
-constexpr uint32_t kWaitMax = 10'000;      // maximum of FetchLogRequest::wait_ms
-constexpr uint32_t kStandbyMax = 1 << 20;  // so that the number fits into an int
+constexpr uint32_t kWaitMax = 10'000;  // maximum of FetchLogRequest::wait_ms, in milliseconds
+// Limit of the member numbers in requests, so that a number fits into an int. NumberOf replaces a
+// higher number by the limit. LogSource rejects the limit like any other unknown member.
+constexpr uint32_t kStandbyMax = 1 << 20;
 
 Status CheckSource(const LogSource* source) {
   if (source != nullptr) return OkStatus();

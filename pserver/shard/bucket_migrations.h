@@ -83,7 +83,7 @@ class BucketMigrations {
   struct Frozen {
     std::optional<FreezeRequest> order;  // request of the freeze; nullopt: nothing is frozen
     std::vector<BucketMove> moves;       // moves of the frozen buckets; empty on the target
-    Time until;
+    Time until;                          // end of the lease of the freeze
   };
 
   Status CheckFreeze(const FreezeRequest& request) const;
@@ -102,9 +102,11 @@ class BucketMigrations {
   // Removes a bucket that now belongs to another server. If the rows cannot be removed from the
   // disk, only logs a warning.
   void ForgetBucket(int bucket);
-  bool Idle() const;       // true: steps change nothing on this server; false in a_sync mode
-  bool StepHeld() const;   // true: the server rejects pushes of this step; false in a_sync mode
-  bool AtItsStep() const;  // true: the frozen buckets move before the current step of the shard
+  bool Idle() const;      // true: steps change nothing on this server; false in a_sync mode
+  bool StepHeld() const;  // true: the server rejects pushes of this step; false in a_sync mode
+  // Returns whether the shard has reached the step before which the buckets of the freeze move.
+  // Returns false if nothing is frozen. Used only in sync mode.
+  bool AtItsStep() const;
 
   ShardState& state_;
   DeltaBase& base_;

@@ -26,7 +26,9 @@ struct TrainerPushState {
   uint64_t incarnation = 0;
   bool completed = false;
   SequenceWindow applied;
-  uint64_t lost_pushes = 0;  // number of lost pushes, as in TrainerInfo
+  // Number of pushes since the job began whose values were lost with the trainer and the server; 0
+  // in sync mode.
+  uint64_t lost_pushes = 0;
   SentNumbers numbers = {};
   // Number of the trainer's steps that the shard has, and this number at the begin of the
   // incarnation. Both count only pushes with PushHeader::once.

@@ -73,8 +73,8 @@ Status RowUpdater::Run(int part, Chunk& chunk, RowStore& store, float rate) {
     const auto values = slots[s].value.span<float>();
     std::fill(values.begin() + static_cast<int64_t>(used), values.end(), 0.0f);
   }
-  // Sets the one-number slots to their values before the step, because every chunk of a step starts
-  // with the same values.
+  // Sets each slot of one number (such as a power of beta) to its value before the step. A step
+  // updates its rows in several chunks, and every chunk must start with the same values.
   for (size_t i = 0; i < scalar_slots_.size(); ++i) {
     slots[scalar_slots_[i]].value.span<float>()[0] = scalars_[i].second;
   }

@@ -76,7 +76,9 @@ StatusOr<collective::CostModel> Model() {
   const HostLink link = Link();
   model.between.latency = Seconds(link.delay) + model.inside.latency;
   model.between.byte = link.mtu / (link.mtu - kHeaderBytes) / link.bytes_per_second;
-  model.cores = 0;  // 0: one core per rank, because the emulated hosts have no separate cores
+  // 0: one core per rank. The emulated hosts share the cores of this machine, so the model has no
+  // limit per host.
+  model.cores = 0;
   return model;
 }
 

@@ -92,7 +92,7 @@ class LedgerFollower {
   std::atomic<size_t> seen_rows_ = 0;
   FollowedRows followed_;
   std::string token_;
-  Status status_;  // of the thread; read it after Stop
+  Status status_;  // error of the last Next; the test reads it after Stop
 };
 
 class StandbyTest : public JobTest {
@@ -149,8 +149,9 @@ class StandbyTest : public JobTest {
   }
   // Returns the process id of a member; 0: it has not been started.
   int64_t PidOf(int server, int member) const;
-  // Waits until one standby of the server follows its primary. `fetches`: number of checkpoints
-  // that the logs of the members must show. Returns the number of the primary; -1: none.
+  // Waits until at least one standby of the server follows its primary, and the logs of the members
+  // show at least `fetches` fetched checkpoints. Returns the member number of the primary; -1:
+  // unknown.
   int AwaitWhole(int server, int fetches);
   int Fetches(int server, int members) const {
     int fetches = 0;
@@ -159,7 +160,7 @@ class StandbyTest : public JobTest {
     }
     return fetches;
   }
-  // Kills a member. `lose`: it loses its directory first.
+  // Sends signal `number` to a member. `lose`: moves the member's directory away first.
   void Kill(int server, int member, bool lose, int number = SIGKILL) {
     const std::string dir = Path("state/pserver-" + MemberName(server, member));
     std::error_code error;
@@ -171,7 +172,8 @@ class StandbyTest : public JobTest {
     ASSERT_TRUE(kill(static_cast<pid_t>(pid), number) == 0 || (lose && errno == ESRCH));
   }
   int64_t Acknowledged(int trainer) const { return Count(ReadWholeFile(LedgerOf(trainer)), "a "); }
-  // Waits until each trainer has two more acknowledged pushes, of which at least one began now.
+  // Waits until each trainer has two more acknowledged pushes, and returns the seconds of the wait.
+  // A trainer makes one push at a time, so the second push began after the call.
   double SecondsToNextPushes() {
     const Time begin = SteadyNow();
     int64_t until[kLedgerTrainers];
@@ -185,9 +187,11 @@ class StandbyTest : public JobTest {
         << job_process_->Output();
     return Seconds(SteadyNow() - begin);
   }
-  // Makes the trainers pause and compares their ledgers with the servers.
+  // Makes the trainers pause. Then compares the pushes in their ledger files with the rows and the
+  // slots on the servers. Returns the numbers of acknowledged, open (not acknowledged), lost and
+  // doubled pushes.
   LedgerSum Compare();
-  RowMap RowsOfServers() const;  // after Compare
+  RowMap RowsOfServers() const;  // the test calls Compare before this function
 
   std::string name_;
   std::unique_ptr<ChildProcess> job_process_;

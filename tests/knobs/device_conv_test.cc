@@ -144,9 +144,9 @@ TEST_F(DeviceConv, HalfNumbersAreProblemsOfTheirOwn) {
   ExpectOnly(Search("again", half).asked, "algorithm2");
 }
 
-// Graph plans are among the measured algorithms, and a later start restores only the chosen plan.
-// The number of a plan is its position in cuDNN's proposals. Proposals 0 and 1 support no
-// convolution of this test.
+// The measured algorithms include execution plans of cuDNN's graph API ("graphN"). A later start
+// restores only the chosen plan. N is the position of the plan in the stand-in's proposals. Plans 0
+// and 1 are unusable: plan 0 gives different bits in each run, and plan 1 needs too much memory.
 TEST_F(DeviceConv, AGraphMayBeTheFastest) {
   const Args half = {"--amp=true", "--amp_dtype=bf16"};
   Search("first", half);

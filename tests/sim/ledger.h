@@ -74,8 +74,10 @@ class SimBatch {
   SimBatch(uint64_t seed, const SimLedger& ledger);
   // Chooses the rows of the step. The caller calls Begin before Compute.
   void Begin(int trainer, uint64_t step);
-  // Computes the gradients of the step. The gradient is 1 in the slot of the push. Other gradients
-  // depend on trainer, step and the pulled weights.
+  // Computes the gradients of the step. In "ledger", the gradient is -1 in the slot of the push on
+  // each server, and 0 in all other slots. The gradient is also -1 for the first value of the row
+  // of the push. An update with learning rate 1 thus adds 1. All other gradients depend on trainer,
+  // step and the pulled values.
   void Compute(int trainer, uint64_t step);
   std::vector<ps::PsTensor> Parameters();
   std::vector<ps::PsConstTensor> Gradients() const;

@@ -15,9 +15,8 @@
 
 namespace tandem::trainer {
 
-// Connects the communicators and checks that all ranks run the same job. If the communicators
-// connect devices, a further communicator connects the hosts of the ranks. Not thread-safe, except
-// Abort.
+// The communicators of one rank in collective mode. If they communicate device memory (NCCL), a
+// further communicator connects the ranks for their host memory. Not thread-safe, except Abort.
 class CollectiveCommunicators {
  public:
   // `options` must outlive this object. `connected`: communicators that are already connected. If
@@ -26,16 +25,18 @@ class CollectiveCommunicators {
                           std::vector<std::unique_ptr<collective::Communicator>> connected)
       : options_(options), communicators_(std::move(connected)) {}
 
-  // Connects this rank to its peers, for communication of memory of `device`. Ends within
-  // `timeout`, or when `stop` returns true. `reduced`: the buckets for which choose_by_model
-  // chooses algorithms. REQUIRES: empty(). FAILED_PRECONDITION: a peer belongs to another job.
-  // INVALID_ARGUMENT: the settings of the ranks differ.
+  // Connects this rank to its peers, for communication of memory of `device`, and checks that all
+  // ranks run the same job. Ends within `timeout`, or when `stop` returns true. `reduced`: the
+  // buckets for which CollectiveOptions::choose_by_model chooses algorithms. REQUIRES: empty().
+  // FAILED_PRECONDITION: a peer belongs to another job. INVALID_ARGUMENT: the settings of the ranks
+  // differ.
   Status Connect(Device& device, Duration timeout, const std::function<bool()>& stop,
                  const std::vector<ReducedBucket>& reduced);
   // Compares the version of the world on all ranks, a collective call. ABORTED: a rank has another
   // version.
   Status AgreeOnWorld();
-  // Disconnects all communicators except the one that connects the hosts if the ranks are devices.
+  // Disconnects all communicators. Exception: if they communicate device memory, the further
+  // communicator for host memory stays connected.
   void Clear() { communicators_.clear(); }
   void Abort(const Status& why);
 
@@ -56,9 +57,9 @@ class CollectiveCommunicators {
   std::string Process(int rank) const;
 
   const CollectiveOptions& options_;
-  // If the communicators connect devices, control_ connects their hosts. control_ is declared
-  // first, so that it outlives the communicators of the devices.
+  // The order of the next members ensures that nccl_ and control_ outlive communicators_.
   collective::NcclLibrary nccl_{};
+  // The communicator for host memory if communicators_ communicate device memory; otherwise null.
   std::unique_ptr<collective::Communicator> control_;
   std::vector<std::unique_ptr<collective::Communicator>> communicators_;
 };

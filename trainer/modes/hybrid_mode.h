@@ -5,10 +5,13 @@
 // If killed ranks can return, either all ranks complete a step or all ranks repeat the step,
 // including the tables. Therefore the last reduction of a step starts after the servers have
 // accepted this rank's rows. A rank that completed a step thus knows that the servers have all rows
-// of the step. If no rank completed the step, all ranks repeat the step as new incarnations, and
-// the servers discard the step's pushes. A server that already received all pushes of the step
-// keeps the rows of the previous version too, and serves them. Such a server treats the repeated
-// gradients as duplicates (pserver/shard/shard.h).
+// of the step.
+//
+// If no rank completed the step, every rank, also one that was not killed, connects to the servers
+// as a new incarnation and repeats the step. A server that lacks a push of the step discards the
+// pushes of the step. A server that has all pushes of the step has already applied the step. Such a
+// server serves the rows of the previous version for the repetition, and treats the repeated
+// gradients as duplicates (pserver/shard/push_gate.cc).
 #pragma once
 
 #include "common/base/status.h"

@@ -49,7 +49,8 @@ class SharedSampler {
       throw StatusError(OutOfRange("step %d: an epoch has %d steps [TD1104]", step, steps_));
     }
     const std::vector<uint32_t> ids = Ids(epoch, step);
-    // The other constructor does not know the size of an element of numpy 2.
+    // Passes the shape as a vector. The constructor of py::array_t with a count (pybind11 2.10)
+    // reads a wrong element size from the type of numpy 2.
     return py::array_t<uint32_t>(std::vector{static_cast<py::ssize_t>(ids.size())}, ids.data());
   }
 

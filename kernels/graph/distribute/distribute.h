@@ -41,7 +41,9 @@ Status InsertAllReduce(Program& program, const std::vector<std::vector<ParamGrad
 inline constexpr const char* kStepWeightVar = "step@WEIGHT";
 Status WeightSteps(Program& program);
 
-// Appends one geo_exchange operator for the parameters `params`.
+// Appends one geo_exchange operator for the parameters `params`. At every k-th step, the operator
+// sends this trainer's changes of the parameters to the pservers, and adds the changes of the other
+// trainers. The option geo_steps of pserver mode is k.
 Status AppendGeoExchange(Program& program, const std::vector<std::string>& params);
 
 // LocalSGD (Stich, ICLR 2019). At every k-th step, and at each of the first `begin_step` steps,

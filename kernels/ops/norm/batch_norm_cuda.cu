@@ -133,7 +133,8 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext&) {
 
 // ---- batch_norm in training, by cuDNN -----------------------------------------------------------
 
-// State for batch_norm by cuDNN. Outputs do not share memory with inputs (BatchNormCudaRows).
+// State of a batch_norm kernel by cuDNN. Outputs never share memory with inputs, because
+// BatchNormCudaRows registers the kernel with KernelRegistration::apart.
 struct DnnState {
   DnnBatchNorm norm;
   BatchNormState s;

@@ -6,12 +6,17 @@
 
 namespace tandem::ops {
 
-// A list of rows with the addresses of their values, in the scratch memory of a kernel.
+// A list of rows with the addresses of their values, in the scratch memory of a kernel. Each array
+// has `count` elements (CudaRowSort). The sorted arrays have the entries in ascending order of the
+// row numbers.
 struct CudaRowList {
-  uint64_t *rows, *sorted_rows;  // [count] row numbers; `height` means that the entry has no row
-  const float **values, **sorted_values;  // [count] addresses of the values
-  int32_t *heads, *places;                // [count], used while rows are merged
-  void* temp;                             // memory for CUB
+  // Row numbers. The number `height` of CudaRowSort marks an entry without a row.
+  uint64_t *rows, *sorted_rows;
+  const float **values, **sorted_values;  // address of the values of each entry
+  // For Merge, by sorted entry. heads: 1: the first entry of its row; 0: any other entry. places:
+  // number of heads before the entry, which is the position of a row in the result.
+  int32_t *heads, *places;
+  void* temp;  // memory for CUB
 };
 
 class CudaRowSort {

@@ -1,7 +1,7 @@
-// CUDA kernels of the optimizers, which are defined in sgd.cc, momentum.cc, adam.cc, ... Values
-// that all elements of a step share (rates, powers of beta) are also in device memory. Every thread
-// computes the arguments of its formula from these values. After the update, one thread computes
-// the shared values of the next step.
+// CUDA kernels of the optimizers, which are defined in sgd.cc, momentum.cc, adam.cc, ... The values
+// that all elements of a parameter share (learning rate, powers of beta) are in device memory, like
+// the parameter. Every thread computes the arguments of its formula from these values. After the
+// update, one thread computes the powers of beta for the next step.
 #include "kernels/ops/cuda/cuda_kernels.h"
 #include "kernels/ops/cuda/cuda_reduce.h"
 #include "kernels/ops/formulas/update.h"

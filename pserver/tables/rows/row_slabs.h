@@ -1,6 +1,7 @@
 // Memory for rows of one length, in slabs. A slab stores the floats of its rows contiguously, so a
-// row of 16 floats is one cache line. After the floats, a slab stores the id and the use data of
-// each row, and one mark byte per row for the caller. The rows have the indices [0, size()).
+// row of 16 floats is one cache line. After the floats, a slab stores for each row its id, its use
+// data (RowUse) and a mark byte. The mark of a new row is 0; the caller defines all other values.
+// The rows have the indices [0, size()).
 #pragma once
 
 #include <cstddef>

@@ -6,9 +6,12 @@ class KeptPushes:
     def __init__(self, bytes_max):
         self.bytes_max = bytes_max
         self.bytes = 0
-        self._pushes = {}  # by server, then by sequence: request, bytes, number in the log
-        self._checkpointed = {}
-        self._doubts = {}  # by server: sequence, and the newest kept sequence at that time
+        # By server, then by sequence: [request, bytes, log number]. A checkpoint that contains the
+        # server's log up to the log number contains the push; None: the number is not known yet.
+        self._pushes = {}
+        self._checkpointed = {}  # by server: log number up to which its checkpoint has the log
+        # By server: list of (sequence of a doubtful push, highest kept sequence at that time).
+        self._doubts = {}
 
     def keep(self, server, request):
         size = request.ByteSize()
@@ -20,8 +23,8 @@ class KeptPushes:
         self.bytes -= self._pushes[server].pop(sequence)[1]
 
     def doubtful(self, server, sequence):
-        """Notes that it is unknown whether the server accepted the push. Keeps the push as long as
-        a later one."""
+        """Notes that it is unknown whether the server accepted the push. Gives the push the log
+        number of the next push that begins after this call and is accepted."""
         pushes = self._pushes.get(server, {})
         if sequence in pushes:
             self._doubts.setdefault(server, []).append((sequence, max(pushes)))

@@ -115,7 +115,8 @@ TEST(ServerGroupTest, AStandbyReplacesALostPrimaryAtOnce) {
   EXPECT_EQ(m.group.term(), 2000u);
 }
 
-// The primary has restored a checkpoint, which gave it the next term.
+// Member 0 was the primary of term 1000. It restored two checkpoints, and each restoration
+// increased its term by 1. The promotion must give the next multiple of ServerGroup::kTermStride.
 TEST(ServerGroupTest, APromotionGivesATermThatNoPrimaryHad) {
   Members m(2);
   m.Give(0, 1002, 5);

@@ -1,4 +1,4 @@
-// Tests the steps of a standby without thread and network.
+// Tests LogFetcher with a fake primary and a fake state, without threads and network.
 #include "pserver/replication/log_fetcher.h"
 
 #include <algorithm>
@@ -67,7 +67,7 @@ class FakeState final : public StandbyState {
 
   Position here;
   Status install;
-  std::vector<std::string> steps;
+  std::vector<std::string> steps;  // changes of the state, in order
 
  private:
   const std::string file_;

@@ -38,8 +38,9 @@ class CriteoTest : public RecordFilesTest<CriteoOptions, OpenCriteo> {
   }
 };
 
-// A number x becomes floor(ln(x)^2): 3 -> 1, 4 -> 1, 1000 -> 47, 10^6 -> 190, 2^32 - 1 -> 491. 2.7
-// becomes the id of 2.
+// A missing value has the id 0. Numbers up to -2 have the id 1. The numbers -1, 0, 1 and 2 have the
+// ids 2 to 5. A number x above 2 has the id 5 + floor(ln(x)^2): 3 -> 6, 4 -> 6, 1000 -> 52,
+// 10^6 -> 195, 2^32 - 1 -> 496. The reader first rounds each number down, so 2.7 has the id of 2.
 TEST_F(CriteoTest, NumbersBecomeIds) {
   const auto data = OpenCriteo(Options(Record("1", kNumbers, "05db9164")));
   ASSERT_TRUE(data.ok()) << data.status();
