@@ -249,6 +249,13 @@ TEST_F(StreamTest, AStoppedJobContinuesAtItsPosition) {
   AddFile(60);
   ExpectEachOnce();
   EXPECT_THAT(process_->Output(), Not(HasSubstr("training steps wait for data")));
+  process_->Signal(SIGTERM);
+  process_->Wait();
+  Start("third", Launch(/*restarts=*/false),
+        {"--mode=pserver", "--strategy.a_sync=true", "--batch_size=4"});
+  EXPECT_EQ(process_->Wait(), 78) << process_->Output();
+  EXPECT_THAT(process_->Output(),
+              HasSubstr("in global batches of 16 records, but its global batch is now 8"));
 }
 
 // In collective mode the checkpoint has the position.

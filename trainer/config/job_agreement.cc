@@ -218,10 +218,10 @@ StatusOr<std::string> HashOfSamples(const reader::Dataset& train) {
 void AddData(const DataConfig& data, const reader::Dataset& train, Sorted* list) {
   (*list)["data.samples"] = std::to_string(train.size());
   // Synthetic data needs no hash, because the job's fields describe it completely. Images get no
-  // hash, because each sample would be a file to decode. A stream has no samples yet.
-  if (data.format() == "synthetic" || data.format() == "images" || data.has_stream()) return;
+  // hash, because each sample would be a file to decode.
+  if (data.format() == "synthetic" || data.format() == "images") return;
   // An unreadable sample is not an error here, because training reports the error when it reads the
-  // sample.
+  // sample. A stream has no samples that can be read here.
   const StatusOr<std::string> hash = HashOfSamples(train);
   (*list)["data.samples (sha256 of some)"] = hash.ok() ? *hash : "not readable";
 }

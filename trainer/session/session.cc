@@ -210,6 +210,9 @@ Status Session::Impl::StartMode() {
       mode_.membership->Join(program(), runner_->scope(), std::exchange(restored_state_, {}),
                              kept != nullptr ? kept->step : first_step_, told_));
   first_step_ = next;
+  if (options_.stream != nullptr) {
+    TD_RETURN_IF_ERROR(options_.stream->Begin(config_.name(), static_cast<uint64_t>(next)));
+  }
   if (kept != nullptr) {
     first_step_ = std::min(kept->done.first_step, next);
     history_ = kept->done.history;

@@ -54,11 +54,11 @@ std::vector<ErrorCode> SampleErrors() {
        "the file is neither a tfrecord nor a recordio file", "another format; a compressed file",
        "name its format in a job file and inspect the job; gunzip the file first",
        "train.csv: offset 0: the file is neither a tfrecord nor a recordio file [TD2009]"},
-      {2010, "a stream whose files have changed",
+      {2010, "a stream whose files or batches have changed",
        "a step decides which records of the directory it has, so files may only be added, with "
        "names that ascend",
        "a file that was written under its final name; a name that comes before names that were "
-       "read; a removed file that the job still needs; a damaged .tandem-index",
+       "read; a removed file that the job still needs; a damaged .tandem-index; another batch size",
        "write a file under another name and rename it; keep files until the job no longer needs "
        "them; docs/guides/online-learning.md explains the rules",
        "clicks/0007 has appeared after clicks/0008 was read, but its name comes before [TD2010]"},

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "common/base/require.h"
 #include "common/os/files.h"
 #include "trainer/reader/input/input_file.h"
@@ -15,6 +16,7 @@ namespace tandem::reader {
 namespace {
 
 constexpr Duration kListInterval = std::chrono::milliseconds(100);
+constexpr uint64_t kBatchBytesMax = 64;
 constexpr int64_t kNanosPerMs = 1'000'000;
 // A directory may change twice within the resolution of its modification time.
 constexpr int64_t kSettledNanos = 1'000'000'000;
@@ -59,6 +61,29 @@ StatusOr<std::unique_ptr<FolderLog>> FolderLog::Open(const FolderLogOptions& opt
 std::string FolderLog::Describe() const {
   return absl::StrFormat("the files of %s; %d files with %d records are already indexed",
                          options_.folder, index_.files().size(), index_.records());
+}
+
+Status FolderLog::Begin(const std::string& job, uint64_t step) {
+  std::string name = job;
+  std::ranges::replace(name, '/', '_');
+  const std::string path = options_.folder + "/.tandem-batch-" + name;
+  const uint64_t batch = options_.share.global_batch;
+  if (step == 0) {
+    if (options_.share.rank != 0) return OkStatus();
+    return PublishFiles({{path, [batch](const std::string& draft) {
+                            return WriteTextFile(draft, absl::StrFormat("%d\n", batch));
+                          }}});
+  }
+  const StatusOr<std::string> text = ReadSmallFile(path, kBatchBytesMax);
+  if (text.status().code() == StatusCode::kNotFound) return OkStatus();
+  TD_RETURN_IF_ERROR(text.status());
+  uint64_t before = 0;
+  if (absl::SimpleAtoi(*text, &before) && before == batch) return OkStatus();
+  return FailedPrecondition(
+      "job %s has read %d steps of %s in global batches of %d records, but its global batch is now "
+      "%d, so the steps do not say which records were read [TD2010]; hint: use the former batch "
+      "size and number of workers, or remove %s to continue with record %d",
+      job, step, options_.folder, before, batch, path, step * batch);
 }
 
 Status FolderLog::Read(uint64_t step, uint64_t first, uint64_t count, LogLines* lines) {

@@ -37,6 +37,8 @@ class FolderLog final : public RecordLog {
   static StatusOr<std::unique_ptr<FolderLog>> Open(const FolderLogOptions& options,
                                                    IsRecord is_record);
 
+  // Rank 0 stores the size of the global batch in the directory when the job begins with step 0.
+  Status Begin(const std::string& job, uint64_t step) override;
   Status Read(uint64_t step, uint64_t first, uint64_t count, LogLines* lines) override;
   void EndWaits() override { waits_.End(); }
   void AllowWaits() override { waits_.Allow(); }

@@ -53,6 +53,10 @@ class RecordLog {
  public:
   virtual ~RecordLog() = default;
 
+  // Declares that `job` begins or continues with global batch `step`. Must be called before Read.
+  // FAILED_PRECONDITION: the earlier steps of the job had global batches of another size, so `step`
+  // does not say which records they had.
+  virtual Status Begin(const std::string& job, uint64_t step) = 0;
   // Appends the records [first, first + count) of global batch `step` to `lines`, where the records
   // of a global batch have the numbers 0 to global_batch - 1. Blocks until the whole global batch
   // exists. CANCELLED: EndWaits was called. DATA_LOSS: a record no longer exists or the log was

@@ -53,6 +53,8 @@ class StreamDataset final : public Dataset {
   void AllowWaits() const override { log_->AllowWaits(); }
   std::string Describe() const override { return log_->Describe(); }
 
+  // Declares that `job` begins or continues with this step (RecordLog::Begin).
+  Status Begin(const std::string& job, uint64_t step) const { return log_->Begin(job, step); }
   uint64_t epoch_steps() const { return options_.epoch_steps; }
   StreamCounts counts() const;
 

@@ -194,6 +194,21 @@ TEST_F(FolderLogTest, SeveralJobsShareTheIndex) {
   EXPECT_EQ(index, "2 4 a\n2 4 b\n");
 }
 
+// The size of the global batch decides which records the earlier steps had.
+TEST_F(FolderLogTest, AJobContinuesOnlyWithItsGlobalBatch) {
+  EXPECT_EQ(Open(2)->Begin("clicks", 7), OkStatus()) << "nothing is known";
+  EXPECT_EQ(Open(2, 2, 1)->Begin("clicks", 0), OkStatus());
+  EXPECT_EQ(Open(4)->Begin("clicks", 7), OkStatus()) << "only rank 0 writes";
+  EXPECT_EQ(Open(2, 2, 0)->Begin("clicks", 0), OkStatus());
+  EXPECT_EQ(Open(2, 2, 1)->Begin("clicks", 7), OkStatus());
+  EXPECT_EQ(Open(4)->Begin("views/1", 7), OkStatus());
+  EXPECT_THAT(ToString(Open(4)->Begin("clicks", 7)),
+              AllOf(HasSubstr("in global batches of 2 records, but its global batch is now 4"),
+                    HasSubstr("[TD2010]"), HasSubstr("to continue with record 28")));
+  EXPECT_EQ(Open(4)->Begin("clicks", 0), OkStatus()) << "a job without state begins again";
+  EXPECT_EQ(Open(4)->Begin("clicks", 7), OkStatus());
+}
+
 TEST_F(FolderLogTest, CompressedFilesAreRefused) {
   WriteFile(dir_ / "a.gz", trainer::Gzip({'0', '\n'}));
   const auto log = Open(2);
