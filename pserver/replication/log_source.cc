@@ -168,7 +168,9 @@ StatusOr<LogTerm> LogSource::CurrentTerm() const {
 
 bool LogSource::Contains(const LogTerm& term, uint64_t number) const {
   MutexLock lock(mu_);
-  return HasEntry(term, number);
+  // A position with this term comes from this process, which gives only logged positions. The
+  // source may receive these entries later than the reader.
+  return term == term_ || HasEntry(term, number);
 }
 
 Status LogSource::CheckState(const LogFetch& request) const {

@@ -7,6 +7,13 @@
 #include "pserver/tables/table_reads.h"
 
 namespace tandem::pserver {
+namespace {
+
+// Limits for one reply, which is read under the shard's lock.
+constexpr size_t kChangedRowsMax = 8192;
+constexpr size_t kBucketsMax = 64;
+
+}  // namespace
 
 StatusOr<TableChanges> ChangeReader::Read(const ChangesQuery& query) {
   TD_REQUIRE(state_.initialised() && query.bytes_max > 0);
@@ -26,7 +33,7 @@ StatusOr<TableChanges> ChangeReader::Read(const ChangesQuery& query) {
   }
   if (query.after && std::max(query.after->version, query.after->until) > state_.version) {
     return Unavailable("this server has version %d, and the reader has version %d already",
-                       state_.version, query.after->version);
+                       state_.version, std::max(query.after->version, query.after->until));
   }
   TableChanges changes{.version = state_.version,
                        .number = state_.journal.settled_number(),
@@ -43,7 +50,10 @@ StatusOr<TableChanges> ChangeReader::Read(const ChangesQuery& query) {
 Status ChangeReader::AddBuckets(const ChangesQuery& query, SparseTable& table,
                                 TableChanges& changes) const {
   for (const int bucket : query.buckets) {
-    if (changes.values.size() * sizeof(float) >= query.bytes_max) break;
+    if (changes.values.size() * sizeof(float) >= query.bytes_max ||
+        changes.ids.size() >= kChangedRowsMax || changes.buckets.size() >= kBucketsMax) {
+      break;
+    }
     if (!table.buckets().serves(bucket)) continue;
     TD_ASSIGN_OR_RETURN(
         const TablePage page,
@@ -59,7 +69,7 @@ Status ChangeReader::AddBuckets(const ChangesQuery& query, SparseTable& table,
 Status ChangeReader::AddChanged(const ChangesQuery& query, SparseTable& table,
                                 TableChanges& changes) const {
   const size_t row_bytes = sizeof(uint64_t) + static_cast<size_t>(changes.dim) * sizeof(float);
-  const size_t wanted = std::max<size_t>(query.bytes_max / row_bytes, 1);
+  const size_t wanted = std::clamp<size_t>(query.bytes_max / row_bytes, 1, kChangedRowsMax);
   std::optional<ChangedRows::Result> changed =
       TableReads(table).changed().After(*query.after, state_.version, wanted);
   if (!changed) {

@@ -58,16 +58,19 @@ class LedgerFollower {
       while (!stop_ && !failed_) Step();
     });
   }
-  void Stop() {
+  // `keep`: keeps the follower.
+  void Stop(bool keep = false) {
     stop_ = true;
     if (thread_.joinable()) thread_.join();
-    follower_.reset();
+    if (!keep) follower_.reset();
   }
-  // Continues until the follower has as many rows as `rows`, for 60 s at most.
+  // Continues until the follower has `rows`, for 60 s at most. REQUIRES: Stop was called.
   void Drain(const std::vector<std::string>& servers, const RowMap& rows) {
     Start(servers);
-    EXPECT_TRUE(WaitUntil([&] { return seen_rows_ == rows.size() || failed_; }, 60));
-    Stop();
+    Stop(/*keep=*/true);
+    const Time until = SteadyNow() + std::chrono::seconds(60);
+    while (followed_.rows != rows && !failed_ && SteadyNow() < until) Step();
+    follower_.reset();
   }
   const FollowedRows& followed() const { return followed_; }
   const Status& status() const { return status_; }
@@ -83,13 +86,11 @@ class LedgerFollower {
     if (!*change) return;
     followed_.Apply(**change);
     token_ = follower_->token();
-    seen_rows_ = followed_.rows.size();
   }
 
   std::unique_ptr<ps::TableFollower> follower_;
   std::thread thread_;
   std::atomic<bool> stop_ = true, failed_ = false;
-  std::atomic<size_t> seen_rows_ = 0;
   FollowedRows followed_;
   std::string token_;
   Status status_;  // error of the last Next; the test reads it after Stop

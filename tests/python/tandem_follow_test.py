@@ -112,7 +112,7 @@ class Following(Test):
 
     def test_rows_of_replaced_buckets_are_forgotten(self):
         bucket = int(tandem.ps.row_buckets(numpy.array([5]))[0])
-        whole = tandem.ps.Change(0, 9, numpy.array([bucket]), numpy.array([], numpy.int64),
+        whole = tandem.ps.Change(0, 9, numpy.array([bucket]), False, numpy.array([], numpy.int64),
                                  numpy.zeros((0, DIM), numpy.float32), numpy.array([6]), True, b"")
         others = [i for i in range(2000)
                   if tandem.ps.row_buckets(numpy.array([i]))[0] != bucket and i != 6]
@@ -133,6 +133,24 @@ class Following(Test):
         with tandem.ps.Follower(self.servers.addresses, "none") as follower:
             with self.assertRaisesRegex(errors.NotFoundError, "TD4034"):
                 follower.next(SLOW)
+
+    def test_close_ends_the_wait_of_another_thread(self):
+        follower = tandem.ps.Follower(self.servers.addresses, "emb")
+        while not follower.next(SLOW).current:
+            pass
+        ended = []
+
+        def wait():
+            try:
+                follower.next(SLOW)
+            except errors.Error as error:
+                ended.append(type(error))
+
+        thread = threading.Thread(target=wait)
+        thread.start()
+        follower.close()
+        thread.join(SLOW / 4)
+        self.assertIn(ended, [[errors.CancelledError], [errors.FailedPreconditionError]])
 
     def test_ctrl_c_ends_the_wait(self):
         program = ("import sys, tandem.ps\n"
@@ -188,6 +206,11 @@ class Command(Test):
             rows.update({r["id"]: tuple(r["values"]) for r in change["rows"]})
         self.assertTrue(change["current"])
         self.assertEqual(rows, self.table())
+        self.push(11)
+        done = self.run_follow("--table=emb", "--until_current", "--output=json",
+                               "--token=" + change["token"])
+        ids = [r["id"] for line in done.stdout.splitlines() for r in json.loads(line)["rows"]]
+        self.assertEqual(ids, [11])
         done = self.run_follow("--table=emb", "--until_current", "--output=binary")
         self.assertEqual(self.binary_rows(done.stdout), self.table())
 
@@ -196,12 +219,12 @@ class Command(Test):
         rows, at = {}, 0
         while at < len(data):
             self.assertEqual(data[at:at + 8], b"TDCHG001")
-            _, _, _, dim, replaced, ids, removed = struct.unpack_from("<7Q", data, at + 8)
-            at += 64 + 8 * replaced
+            _, _, _, dim, replaced, ids, removed, token = struct.unpack_from("<8Q", data, at + 8)
+            at += 72 + 8 * replaced
             numbers = numpy.frombuffer(data, "<u8", ids, at)
             at += 8 * (ids + removed)
             values = numpy.frombuffer(data, "<f4", ids * dim, at).reshape(ids, dim)
-            at += 4 * ids * dim
+            at += 4 * ids * dim + token
             rows.update(zip(numbers.tolist(), map(tuple, values.tolist())))
         return rows
 
@@ -210,6 +233,8 @@ class Command(Test):
             ("the name of the table is missing [TD1007]", []),
             ("expected text, json or binary [TD1006]", ["--table=emb", "--output=csv"]),
             ('this server has no table "none" [TD4034]', ["--table=none"]),
+            ("[TD4037]", ["--table=emb", "--token=*"]),
+            ("exclude each other [TD1005]", ["--table=emb", "--token=eA==", "--token_file=x"]),
         ]:
             done = self.run_follow(*args)
             self.assertNotEqual(done.returncode, 0)

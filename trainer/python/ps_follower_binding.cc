@@ -5,6 +5,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -35,21 +36,24 @@ py::array_t<To> ArrayOf(const std::vector<From>& values) {
 // A follower that Python uses. Only one thread at a time may wait for a change.
 class PythonPsFollower {
  public:
-  explicit PythonPsFollower(std::unique_ptr<ps::TableFollower> follower)
-      : follower_(std::move(follower)) {}
+  // `closing`: ends the wait of the follower if it is true (ReaderOptions::stop).
+  PythonPsFollower(std::unique_ptr<ps::TableFollower> follower,
+                   std::shared_ptr<std::atomic<bool>> closing)
+      : closing_(std::move(closing)), follower_(std::move(follower)) {}
   ~PythonPsFollower() { Close(); }
   PythonPsFollower(const PythonPsFollower&) = delete;
   PythonPsFollower& operator=(const PythonPsFollower&) = delete;
 
-  // Disconnects after the end of the wait of another thread.
+  // Ends the wait of another thread, then disconnects.
   void Close() {
+    *closing_ = true;
     const py::gil_scoped_release release;
     MutexLock lock(mu_);
     follower_.reset();
   }
 
-  // Returns (server, version, replaced, ids, values, removed, current, token), or None if there was
-  // no change for `timeout` seconds.
+  // Returns (server, version, replaced, first, ids, values, removed, current, token), or None if
+  // there was no change for `timeout` seconds.
   py::object Next(double timeout) {
     std::string token;
     std::optional<ps::TableChange> change =
@@ -67,11 +71,12 @@ class PythonPsFollower {
         NewArrayOf<float>(change->ids.size(), static_cast<size_t>(change->dim));
     std::copy(change->values.begin(), change->values.end(), values.mutable_data());
     return py::make_tuple(change->server, change->version, ArrayOf<int64_t>(change->replaced),
-                          ArrayOf<int64_t>(change->ids), values, ArrayOf<int64_t>(change->removed),
-                          change->current, py::bytes(token));
+                          change->first, ArrayOf<int64_t>(change->ids), values,
+                          ArrayOf<int64_t>(change->removed), change->current, py::bytes(token));
   }
 
  private:
+  const std::shared_ptr<std::atomic<bool>> closing_;
   Mutex mu_;
   std::unique_ptr<ps::TableFollower> follower_ TD_GUARDED_BY(mu_);  // null: closed
 };
@@ -82,14 +87,17 @@ std::unique_ptr<PythonPsFollower> Connect(const std::vector<std::string>& server
                                           const std::optional<TlsFiles>& tls,
                                           bool insecure_allow_network, double timeout,
                                           const std::string& token, double interval) {
-  const ps::ReaderOptions options =
-      ReaderOptionsOf(job, secret, tls, insecure_allow_network, timeout);
+  ps::ReaderOptions options = ReaderOptionsOf(job, secret, tls, insecure_allow_network, timeout);
+  const auto closing = std::make_shared<std::atomic<bool>>(false);
+  options.stop = [closing] { return *closing || InterruptedBySignal(); };
   ps::FollowOptions follow;
   follow.table = table;
   follow.token = token;
   follow.interval = FromSeconds(interval);
-  return std::make_unique<PythonPsFollower>(ValueOrRaise(
-      RunInterruptibly([&] { return ps::TableFollower::Connect(servers, options, follow); })));
+  return std::make_unique<PythonPsFollower>(
+      ValueOrRaise(
+          RunInterruptibly([&] { return ps::TableFollower::Connect(servers, options, follow); })),
+      closing);
 }
 
 }  // namespace

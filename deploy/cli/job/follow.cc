@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "common/os/files.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
@@ -47,21 +48,22 @@ std::string TextOf(const ps::TableChange& change) {
   return text;
 }
 
-std::string JsonOf(const ps::TableChange& change) {
+std::string JsonOf(const ps::TableChange& change, const std::string& token) {
   Json rows = Json::array();
   for (size_t i = 0; i < change.ids.size(); ++i) {
     const auto begin = change.values.begin() + static_cast<ptrdiff_t>(i) * change.dim;
     rows.push_back(
         {{"id", change.ids[i]}, {"values", std::vector<float>(begin, begin + change.dim)}});
   }
-  const Json line = {{"server", change.server},     {"version", change.version},
-                     {"replaced", change.replaced}, {"rows", std::move(rows)},
-                     {"removed", change.removed},   {"current", change.current}};
+  const Json line = {{"server", change.server},           {"version", change.version},
+                     {"replaced", change.replaced},       {"rows", std::move(rows)},
+                     {"removed", change.removed},         {"current", change.current},
+                     {"token", absl::Base64Escape(token)}};
   return line.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 // Returns the change as a record (docs/internals/change-stream.md), little-endian.
-std::string BinaryOf(const ps::TableChange& change) {
+std::string BinaryOf(const ps::TableChange& change, const std::string& token) {
   std::string bytes(kMagic, sizeof(kMagic));
   const auto add = [&bytes](const auto* values, size_t n) {
     bytes.append(reinterpret_cast<const char*>(values), n * sizeof(*values));
@@ -69,14 +71,14 @@ std::string BinaryOf(const ps::TableChange& change) {
   const uint64_t counts[] = {change.version,           change.server,
                              change.current ? 1u : 0u, static_cast<uint64_t>(change.dim),
                              change.replaced.size(),   change.ids.size(),
-                             change.removed.size()};
+                             change.removed.size(),    token.size()};
   add(counts, std::size(counts));
   const std::vector<uint64_t> replaced(change.replaced.begin(), change.replaced.end());
   add(replaced.data(), replaced.size());
   add(change.ids.data(), change.ids.size());
   add(change.removed.data(), change.removed.size());
   add(change.values.data(), change.values.size());
-  return bytes;
+  return bytes + token;
 }
 
 enum class Format : uint8_t { kText, kJson, kBinary };
@@ -90,10 +92,10 @@ StatusOr<Format> FormatOf(const ParsedArgs& args) {
                          HintText(name, {"text", "json", "binary"}));
 }
 
-Status Print(const ps::TableChange& change, Format format) {
+Status Print(const ps::TableChange& change, const std::string& token, Format format) {
   const std::string bytes = format == Format::kText   ? TextOf(change)
-                            : format == Format::kJson ? JsonOf(change)
-                                                      : BinaryOf(change);
+                            : format == Format::kJson ? JsonOf(change, token)
+                                                      : BinaryOf(change, token);
   if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size() ||
       std::fflush(stdout) != 0) {
     return FileError("the standard output", "cannot be written", errno);
@@ -101,8 +103,17 @@ Status Print(const ps::TableChange& change, Format format) {
   return OkStatus();
 }
 
-StatusOr<std::string> TokenOf(const std::string& file) {
-  if (file.empty() || !std::filesystem::exists(file)) return "";
+// Returns the position at which the follower begins; "": none.
+StatusOr<std::string> TokenOf(const ParsedArgs& args) {
+  const std::string file = args.Get("token_file"), text = args.Get("token");
+  if (!file.empty() && !text.empty()) {
+    return InvalidArgument("--token and --token_file exclude each other [TD1005]");
+  }
+  std::string token;
+  if (!text.empty() && !absl::Base64Unescape(text, &token)) {
+    return InvalidArgument("--token is not the \"token\" of a record [TD4037]");
+  }
+  if (file.empty() || !std::filesystem::exists(file)) return token;
   return ReadSmallFile(file, kTokenBytesMax);
 }
 
@@ -115,8 +126,8 @@ Status Follow(const ParsedArgs& args) {
         "the name of the table is missing [TD1007]; hint: run tandem follow [LOG_DIR] "
         "--table=NAME; tandem vars lists the tables");
   }
+  TD_ASSIGN_OR_RETURN(follow.token, TokenOf(args));
   const std::string token_file = args.Get("token_file");
-  TD_ASSIGN_OR_RETURN(follow.token, TokenOf(token_file));
   TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
   ps::ReaderOptions options = ReaderOptionsOf(access);
   if (!args.Has("timeout_s")) options.timeout = kPatience;
@@ -133,13 +144,17 @@ Status Follow(const ParsedArgs& args) {
       if (access.record) TD_RETURN_IF_ERROR(CheckNotOver(access.dir, *access.record));
       return next.status();
     }
-    if (!*next) continue;
+    if (!*next) {
+      // The follower would wait for the servers of a job that has ended.
+      if (access.record) TD_RETURN_IF_ERROR(CheckNotOver(access.dir, *access.record));
+      continue;
+    }
     const ps::TableChange& change = **next;
-    TD_RETURN_IF_ERROR(Print(change, format));
+    const std::string token = (*follower)->token();
+    TD_RETURN_IF_ERROR(Print(change, token, format));
     if (!token_file.empty()) {
-      TD_RETURN_IF_ERROR(PublishFiles({{token_file, [&](const std::string& path) {
-                                          return WriteTextFile(path, (*follower)->token());
-                                        }}}));
+      TD_RETURN_IF_ERROR(PublishFiles(
+          {{token_file, [&](const std::string& path) { return WriteTextFile(path, token); }}}));
     }
     if (change.current && until_current) return OkStatus();
     if (change.current && !told) {
@@ -155,9 +170,10 @@ Status Follow(const ParsedArgs& args) {
 int RunFollow(const Args& args) {
   std::vector<FlagSpec> flags = AccessFlags(
       {{"table", "", "NAME", "name of the table"},
+       {"token", "", "TOKEN", "continue after the record that has this token (--output=json)"},
        {"token_file", "", "FILE",
         "continue at the position in this file, if it exists, and write the new position to it "
-        "after each change"},
+        "after each change; for an output that is a file"},
        {"until_current", "", "", "end as soon as all rows are printed"}});
   flags.back() = {"output", "o", "FORMAT",
                   "text (default), json (an object in each line) or binary"};

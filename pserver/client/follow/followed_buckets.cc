@@ -9,11 +9,27 @@ namespace tandem::ps {
 void FollowedBuckets::SetClaims(size_t server, std::span<const Range> ranges) {
   TD_REQUIRE(server < claims_.size());
   claims_[server] = EpochsOf(ranges);
+  for (size_t b = 0; b < kRowBuckets; ++b) {
+    if (held_[server][b] != claims_[server][b]) held_[server][b] = 0;
+  }
 }
 
 void FollowedBuckets::SetHeld(size_t server, std::span<const Range> ranges) {
   TD_REQUIRE(server < held_.size());
-  held_[server] = EpochsOf(ranges);
+  held_[server] = {};
+  held_[server] = EpochsOf(NotHeld(ranges));
+}
+
+std::vector<FollowedBuckets::Range> FollowedBuckets::NotHeld(std::span<const Range> ranges) const {
+  Epochs epochs = EpochsOf(ranges);
+  for (size_t b = 0; b < kRowBuckets; ++b) {
+    if (IsHeld(b)) epochs[b] = 0;
+  }
+  return RangesOf(epochs);
+}
+
+bool FollowedBuckets::IsHeld(size_t bucket) const {
+  return std::ranges::any_of(held_, [bucket](const Epochs& held) { return held[bucket] != 0; });
 }
 
 bool FollowedBuckets::Hold(size_t server, int bucket) {

@@ -25,10 +25,12 @@ class FollowedBuckets {
 
   explicit FollowedBuckets(size_t servers) : claims_(servers), held_(servers) {}
 
-  // Replaces the claims of a server. REQUIRES: 0 <= begin < end <= kRowBuckets.
+  // Replaces the claims of a server. The follower no longer has the rows of buckets that the server
+  // does not serve since the same epoch: the server did not send their changes with these claims.
+  // REQUIRES: 0 <= begin < end <= kRowBuckets.
   void SetClaims(size_t server, std::span<const Range> ranges);
   // Records that the follower has the rows of exactly these buckets from the server, as of these
-  // epochs.
+  // epochs. Ignores buckets that the follower has from another server.
   void SetHeld(size_t server, std::span<const Range> ranges);
   // Records that the follower has all rows of a bucket from a server. Returns false, and does
   // nothing, if the server's claim is not the valid one.
@@ -41,6 +43,8 @@ class FollowedBuckets {
   std::vector<int> Wanted(size_t server) const;
   // Returns the buckets of which the follower has the rows from this server, ascending.
   std::vector<Range> Held(size_t server) const { return RangesOf(held_[server]); }
+  // Returns the parts of `ranges` of which the follower has the rows from no server, ascending.
+  std::vector<Range> NotHeld(std::span<const Range> ranges) const;
   // Returns whether the server has the valid claim of a bucket.
   bool IsNeeded(size_t server) const;
   // Returns whether no server claims some bucket.
@@ -54,6 +58,7 @@ class FollowedBuckets {
 
   static Epochs EpochsOf(std::span<const Range> ranges);
   static std::vector<Range> RangesOf(const Epochs& epochs);
+  bool IsHeld(size_t bucket) const;  // from any server
   // Returns the index of the server with the valid claim; -1: no server claims the bucket.
   int OwnerOf(size_t bucket) const;
 

@@ -51,6 +51,15 @@ StatusOr<std::vector<Range>> RangesOf(const Served& served) {
   return ranges;
 }
 
+void AddHeld(const std::vector<Range>& ranges, ChangeToken::Server* server) {
+  for (const Range& range : ranges) {
+    ServedBuckets* const held = server->add_held();
+    held->set_begin(static_cast<uint32_t>(range.begin));
+    held->set_end(static_cast<uint32_t>(range.end));
+    held->set_epoch(range.epoch);
+  }
+}
+
 Status CheckReply(const FetchChangesReply& reply) {
   const auto rows = static_cast<size_t>(reply.id_size());
   const bool buckets = std::ranges::all_of(
@@ -78,12 +87,13 @@ struct TableFollower::Inbox {
 struct TableFollower::Server {
   std::string name;        // in messages
   bool requested = false;  // a request is under way
+  Time sent;               // time of the newest request
   Time next_request = Time::min();
   // Position of the follower; nullopt: the server has not replied yet.
   std::optional<ChangePosition> position;
   // true: the newest reply had all changes of the server.
   bool current = false;
-  std::optional<Time> failing_since;  // time of the first error after the newest reply
+  std::optional<Time> failing_since;  // time of the first failed request after the newest reply
   Status error;                       // the newest error since then
 };
 
@@ -91,6 +101,7 @@ StatusOr<std::unique_ptr<TableFollower>> TableFollower::Connect(
     const std::vector<std::string>& servers, const ReaderOptions& options, FollowOptions follow) {
   if (servers.empty()) return InvalidArgument("a follower needs at least one server [TD1007]");
   ChangeToken token;
+  const bool continues = !follow.token.empty();
   if (!follow.token.empty()) {
     if (!token.ParseFromString(follow.token)) {
       return InvalidArgument(
@@ -110,6 +121,7 @@ StatusOr<std::unique_ptr<TableFollower>> TableFollower::Connect(
   TD_ASSIGN_OR_RETURN(auto channel, GrpcPsChannel::Connect(servers, of_channel));
   std::unique_ptr<TableFollower> follower(
       new TableFollower(servers, options, std::move(follow), std::move(channel)));
+  if (continues) follower->sent_.set();
   *follower->token_ = std::move(token);
   return follower;
 }
@@ -151,15 +163,14 @@ std::string TableFollower::token() const {
     if (!servers_[s]->position) continue;
     ChangeToken::Server* const server = token.add_server();
     *server->mutable_position() = *servers_[s]->position;
-    for (const Range& range : buckets_.Held(s)) {
-      ServedBuckets* const held = server->add_held();
-      held->set_begin(static_cast<uint32_t>(range.begin));
-      held->set_end(static_cast<uint32_t>(range.end));
-      held->set_epoch(range.epoch);
-    }
+    AddHeld(buckets_.Held(s), server);
   }
   // Positions of servers that have not replied yet.
-  for (const ChangeToken::Server& server : token_->server()) *token.add_server() = server;
+  for (const ChangeToken::Server& server : token_->server()) {
+    ChangeToken::Server* const left = token.add_server();
+    *left->mutable_position() = server.position();
+    AddHeld(buckets_.NotHeld(*RangesOf(server.held())), left);
+  }
   return token.SerializeAsString();
 }
 
@@ -186,6 +197,7 @@ void TableFollower::SendRequest(size_t server) {
     }
   }
   to.requested = true;
+  to.sent = channel_->Now();
   channel_->Call(static_cast<int>(server), rpc::PserverCall::kFetchChanges,
                  rpc::EncodedProto(request), channel_->Now() + options_.timeout,
                  [inbox = inbox_, server](const Status& status, codec::Fragments bytes) {
@@ -246,7 +258,7 @@ Status TableFollower::TakeError(Server& server, const Status& error) {
   server.error = Annotate(error, server.name);
   server.next_request = now + kRetryPause;
   if (!server.position && IsFinal(error.code())) return server.error;
-  if (!server.failing_since) server.failing_since = now;
+  if (!server.failing_since) server.failing_since = server.sent;
   return OkStatus();
 }
 
@@ -285,10 +297,12 @@ StatusOr<TableChange> TableFollower::Accept(size_t server, const FetchChangesRep
     from.position = reply.position();
     if (reply.restart()) buckets_.SetHeld(server, {});
   }
+  change.first = true;
   for (const uint32_t bucket : reply.bucket()) {
-    if (buckets_.Hold(server, static_cast<int>(bucket))) {
-      change.replaced.push_back(static_cast<int>(bucket));
-    }
+    if (!buckets_.Hold(server, static_cast<int>(bucket))) continue;
+    change.replaced.push_back(static_cast<int>(bucket));
+    change.first = change.first && !sent_[bucket];
+    sent_.set(bucket);
   }
   const auto accepts = [&](uint64_t id) { return buckets_.Holds(server, RowBucket(id)); };
   const size_t row_bytes = reply.dim() * sizeof(float);
@@ -314,8 +328,10 @@ StatusOr<TableChange> TableFollower::Accept(size_t server, const FetchChangesRep
 // ---- State
 
 bool TableFollower::IsCurrent() const {
-  return std::ranges::all_of(servers_, [](const auto& s) { return s->current; }) &&
-         buckets_.Complete();
+  for (size_t s = 0; s < servers_.size(); ++s) {
+    if (!servers_[s]->current && buckets_.IsNeeded(s)) return false;
+  }
+  return buckets_.Complete();
 }
 
 Status TableFollower::CheckPatience() {

@@ -2,6 +2,7 @@
 // (docs/internals/change-stream.md).
 #pragma once
 
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -11,6 +12,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/tables/row_buckets.h"
 #include "pserver/client/carrier/ps_channel.h"
 #include "pserver/client/carrier/reader_options.h"
 #include "pserver/client/follow/followed_buckets.h"
@@ -39,6 +41,9 @@ struct TableChange {
   // `ids` has all rows of these row buckets (RowBucket). Earlier rows of these buckets that are not
   // in `ids` do not exist any more.
   std::vector<int> replaced;
+  // true: this follower began without a token and has not sent the replaced buckets before, so the
+  // caller has no earlier rows of them.
+  bool first = false;
   int64_t dim = 0;
   std::vector<uint64_t> ids;      // rows that are new or changed; each once
   std::vector<float> values;      // [ids, dim]
@@ -104,6 +109,7 @@ class TableFollower {
   std::vector<std::unique_ptr<Server>> servers_;
   FollowedBuckets buckets_;
   bool was_current_ = false;
+  std::bitset<kRowBuckets> sent_;      // buckets of which the caller may have rows
   std::optional<Time> unowned_since_;  // no server serves some buckets since this time
 };
 

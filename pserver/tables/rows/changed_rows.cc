@@ -13,6 +13,7 @@ std::vector<uint64_t> Union(std::span<const uint64_t> a, std::span<const uint64_
   std::vector<uint64_t> all;
   all.reserve(a.size() + b.size());
   std::ranges::set_union(a, b, std::back_inserter(all));
+  all.shrink_to_fit();
   return all;
 }
 

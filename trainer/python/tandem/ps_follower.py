@@ -27,6 +27,8 @@ class Change(NamedTuple):
         version: the version of the server, in updates, that the values have.
         replaced: int64 [buckets], row buckets (`tandem.ps.row_buckets`) of which `ids` has all
             rows. Earlier rows of these buckets that are not in `ids` do not exist any more.
+        first: whether the follower began without a token and has not sent the replaced buckets
+            before, so that there are no earlier rows of them.
         ids: int64 [rows], rows that are new or changed, each once.
         values: float32 [rows, dim], their weights.
         removed: int64 [rows], rows that do not exist any more.
@@ -38,6 +40,7 @@ class Change(NamedTuple):
     server: int
     version: int
     replaced: Array
+    first: bool
     ids: Array
     values: Array
     removed: Array
@@ -46,14 +49,15 @@ class Change(NamedTuple):
 
     def apply(self, rows: Dict[int, Array]) -> None:
         """Applies the change to `rows`, which has the weights (float32 [dim]) of each row."""
-        if len(self.replaced):
+        if len(self.replaced) and not self.first:
             known = numpy.fromiter(rows, numpy.int64, len(rows))
             buckets = (known.astype(numpy.uint64) * _FACTOR) >> numpy.uint64(54)
             for row in known[numpy.isin(buckets, self.replaced)].tolist():
                 del rows[row]
         for row in self.removed.tolist():
             rows.pop(row, None)
-        rows.update(zip(self.ids.tolist(), self.values))
+        # A view of `values` would keep the whole array alive.
+        rows.update(zip(self.ids.tolist(), map(numpy.copy, self.values)))
 
 
 class Follower:
@@ -127,7 +131,7 @@ class Follower:
                 yield change
 
     def close(self) -> None:
-        """Disconnects as soon as another thread does not wait any more. Later calls raise
+        """Disconnects. A wait of another thread ends with CancelledError. Later calls raise
         FailedPreconditionError."""
         self._core.close()
 
@@ -141,6 +145,7 @@ class Follower:
             UnimplementedError: the optimizer of the table also changes rows without a gradient.
             UnavailableError, DeadlineExceededError: a server has not replied for the time limit.
             OutOfRangeError: no server has served some rows for the time limit.
+            CancelledError: another thread called close.
         """
         found = self._core.next(timeout)
         return None if found is None else Change(*found)

@@ -55,6 +55,25 @@ TEST_F(FollowedBucketsTest, ABucketThatMovesForthAndBackIsReadAgain) {
   EXPECT_THAT(buckets_.Wanted(0), ElementsAre(7));
 }
 
+// A frozen bucket is not served, and the changes of the reply lack its rows.
+TEST_F(FollowedBucketsTest, ABucketWhoseMoveIsCancelledIsReadAgain) {
+  buckets_.SetClaims(0, std::vector<Range>{{0, 7, 0}, {8, 512, 0}});
+  EXPECT_FALSE(buckets_.Holds(0, 7));
+  buckets_.SetClaims(0, std::vector<Range>{{0, 512, 0}});
+  EXPECT_THAT(buckets_.Wanted(0), ElementsAre(7));
+}
+
+TEST_F(FollowedBucketsTest, ABucketOfATokenIsNotHeldTwice) {
+  FollowedBuckets other(2);
+  other.SetClaims(1, std::vector<Range>{{7, 8, 3}, {512, 1024, 0}});
+  ASSERT_TRUE(other.Hold(1, 7));
+  other.SetClaims(0, std::vector<Range>{{0, 512, 0}});  // a replica that does not know the move yet
+  EXPECT_THAT(other.NotHeld(buckets_.Held(0)), ElementsAre(Range{0, 7, 0}, Range{8, 512, 0}));
+  other.SetHeld(0, buckets_.Held(0));
+  EXPECT_FALSE(other.Holds(0, 7));
+  EXPECT_TRUE(other.Holds(1, 7));
+}
+
 TEST_F(FollowedBucketsTest, AServerWithoutBucketsIsNotNeeded) {
   buckets_.SetClaims(0, std::vector<Range>{{0, 1024, 5}});
   EXPECT_FALSE(buckets_.IsNeeded(1));
