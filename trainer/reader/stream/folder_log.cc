@@ -175,7 +175,6 @@ StatusOr<std::optional<std::string>> FolderLog::NextName() {
   }
   TD_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListNames());
   TD_RETURN_IF_ERROR(index_.Refresh());
-  listed_mtime_ns_ = changed;
   const auto& files = index_.files();
   const std::string last = files.empty() ? "" : files.back().name;
   auto known = files.begin();
@@ -188,6 +187,7 @@ StatusOr<std::optional<std::string>> FolderLog::NextName() {
         "files names that ascend, and rename them when they are complete",
         options_.folder, name, last);
   }
+  listed_mtime_ns_ = changed;  // the index has all files of this listing
   return std::optional<std::string>();
 }
 
@@ -212,11 +212,7 @@ Status FolderLog::OpenFileOf(uint64_t number) {
     const uint64_t before = index_.records();
     TD_ASSIGN_OR_RETURN(const std::optional<std::string> name, NextName());
     if (index_.records() != before) continue;  // another process has extended the index
-    if (name) {
-      // The directory may have further files, which the next call must see.
-      listed_mtime_ns_ = -1;
-      return OpenFile(*name, index_.records());
-    }
+    if (name) return OpenFile(*name, index_.records());
     TD_RETURN_IF_ERROR(WaitForFile(since, &next_log));
   }
 }

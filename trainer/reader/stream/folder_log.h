@@ -75,8 +75,9 @@ class FolderLog final : public RecordLog {
   std::shared_ptr<const std::string> source_;  // path of the open file
   uint64_t first_ = 0, next_ = 0;              // first record of the open file, and the next record
   bool at_start_ = false;                      // no line of the open file was read
-  int64_t listed_mtime_ns_ = -1;  // modification time of the directory before the last listing
-  int64_t file_time_ms_ = 0;      // modification time of the open file
+  // Modification time of the directory when the index had all of its files.
+  int64_t listed_mtime_ns_ = -1;
+  int64_t file_time_ms_ = 0;  // modification time of the open file
   std::atomic<int64_t> newest_time_ms_{0};
 };
 

@@ -209,6 +209,21 @@ TEST_F(FolderLogTest, AJobContinuesOnlyWithItsGlobalBatch) {
   EXPECT_EQ(Open(4)->Begin("clicks", 7), OkStatus());
 }
 
+// Rank 1 finds the index longer while it lists a directory that has not changed for some time.
+TEST_F(FolderLogTest, ARankFindsTheFilesAfterThoseThatAnotherRankHasIndexed) {
+  for (const char* name : {"a", "b", "c"}) Add(name, "0\n1\n");
+  const auto first = Open(2, 2, 0), second = Open(2, 2, 1);
+  EXPECT_TRUE(Read(*second, 0, 1, 1).ok());
+  for (const uint64_t step : {0, 1, 2}) EXPECT_TRUE(Read(*first, step, 0, 1).ok());
+  std::filesystem::last_write_time(
+      dir_.path(), std::filesystem::file_time_type::clock::now() - std::chrono::seconds(10));
+  EXPECT_TRUE(Read(*second, 1, 1, 1).ok());
+  auto read = std::async(std::launch::async, [&] { return Read(*second, 2, 1, 1); });
+  EXPECT_EQ(read.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  second->EndWaits();
+  EXPECT_EQ(read.get().status(), OkStatus());
+}
+
 TEST_F(FolderLogTest, CompressedFilesAreRefused) {
   WriteFile(dir_ / "a.gz", trainer::Gzip({'0', '\n'}));
   const auto log = Open(2);
