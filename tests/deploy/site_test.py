@@ -169,7 +169,8 @@ class Site(unittest.TestCase):
         self.assertEqual(page, module.python_page(),
                          "python.md is not current; run deploy/docs/references.py")
         public = []
-        for path in (os.path.join(module.PYTHON, "__init__.py"), module.READER):
+        readers = [os.path.join("trainer/python/tandem", name) for name in module.READERS]
+        for path in (os.path.join(module.PYTHON, "__init__.py"), *readers):
             package = read(os.path.join(script.SOURCE, path))
             public += re.findall(r'"(\w+)"', re.search(r"__all__ = \[(.*?)\]", package, re.S)[1])
         self.assertGreater(len(public), 8)
