@@ -132,8 +132,9 @@ Status ServerFront::Impl::Serve(PserverOptions options, Metrics& metrics,
        limits.callers_prove ? options.rpc.admissions : nullptr, parts.source(), replica.progress,
        replica.history != nullptr ? replica.history : parts.source()},
       parts.durable(), *calls, call_metrics, pools->Threads(), *deadlines);
-  TD_ASSIGN_OR_RETURN(server, rpc::RpcServer::Start(options.rpc, services.All()));
+  // The gRPC server is the last part that can fail, because its calls use all others.
   TD_RETURN_IF_ERROR(StartResp(options, metrics, replica.progress));
+  TD_ASSIGN_OR_RETURN(server, rpc::RpcServer::Start(options.rpc, services.All()));
   server->SetServing(true);
   return OkStatus();
 }

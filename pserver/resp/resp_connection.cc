@@ -18,8 +18,9 @@ using boost::system::error_code;
 constexpr size_t kReadBytes = 16 << 10;  // minimum size of the room for a read
 // Size of the output from which on it is sent before more commands are executed.
 constexpr size_t kWriteBytes = 256 << 10;
-// Buffers above this size are freed when they are empty.
-constexpr size_t kKeptBytes = 4 << 20;
+// Buffers above this size are freed when they are empty. Two buffers of each of the 1,024
+// connections take at most half of RespLimits::memory_bytes_max.
+constexpr size_t kKeptBytes = 256 << 10;
 
 }  // namespace
 

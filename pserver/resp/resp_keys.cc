@@ -23,8 +23,11 @@ bool ParseId(std::string_view text, uint64_t& id) {
     read = 10 * read + static_cast<uint64_t>(c - '0');
   }
   id = read;
-  return true;
+  return read <= static_cast<uint64_t>(INT64_MAX);
 }
+
+// Capacity of lists of keys that is kept for the next command.
+constexpr size_t kKeptPlaces = 4096;
 
 // Names in messages are at most this long.
 constexpr size_t kShownMax = 200;
@@ -66,6 +69,9 @@ void RespKeys::Begin(const RespCatalog& catalog, size_t bytes_max) {
   last_ = kNone;
   variables_.clear();
   places_.clear();
+  // A large command must not keep its memory.
+  if (places_.capacity() > kKeptPlaces) places_ = {};
+  if (variables_.capacity() > kKeptPlaces) variables_ = {};
 }
 
 size_t RespKeys::GroupOf(std::string_view table) {

@@ -21,7 +21,7 @@ struct RespLimits {
   Duration unsent_timeout = std::chrono::seconds(10);
   // Maximum time from the connect to AUTH, if the server has a secret.
   Duration auth_timeout = std::chrono::seconds(10);
-  // Maximum time for which a read waits for initial values or for the log.
+  // Maximum time for which a read waits for initial values. The wait for the log has no limit.
   Duration read_timeout = std::chrono::seconds(5);
 };
 
@@ -30,6 +30,14 @@ class RespMemory {
  public:
   explicit RespMemory(size_t bytes_max) : bytes_max_(bytes_max) {}
   bool HasRoom(size_t bytes) const { return used_.load() + bytes <= bytes_max_; }
+  // Adds `bytes` bytes if there is room for them. The caller subtracts them with Change(bytes, 0).
+  bool Reserve(size_t bytes) {
+    size_t used = used_.load();
+    do {
+      if (used + bytes > bytes_max_) return false;
+    } while (!used_.compare_exchange_weak(used, used + bytes));
+    return true;
+  }
   // Changes the memory of one owner from `before` to `now` bytes.
   void Change(size_t before, size_t now) { used_ += now - before; }
   size_t used() const { return used_.load(); }

@@ -29,6 +29,8 @@ void RespParser::Reset() {
   missing_ = 0;
   at_ = 0;
   places_.clear();
+  constexpr size_t kKeptPlaces = 4096;  // a large command must not keep its memory
+  if (places_.capacity() > kKeptPlaces) places_ = {};
 }
 
 RespParser::Result RespParser::ReadNumber(char type, std::string_view buffer, size_t& at,

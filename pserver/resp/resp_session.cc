@@ -15,6 +15,8 @@ namespace {
 
 // Maximum number of arguments of commands without a maximum.
 constexpr size_t kAny = SIZE_MAX;
+// Number of keys of EXISTS that are counted under one lock of the shard.
+constexpr size_t kCountedMax = 4096;
 constexpr size_t kNameShownMax = 64;  // bytes of a client's text in a message
 
 bool EqualsUpper(std::string_view text, std::string_view upper) {
@@ -58,6 +60,13 @@ struct RespSession::Wait {
   std::atomic<int> state = kPulling;
   StatusOr<PullResult> result = Internal("the pull has not ended");
   std::function<void()> wake;
+  // Reserved bytes for the values in the memory of the shard and in the output.
+  std::shared_ptr<RespShared> shared;
+  size_t reserved = 0;
+
+  ~Wait() {
+    if (shared != nullptr) shared->memory.Change(reserved, 0);
+  }
 };
 
 RespSession::RespSession(std::shared_ptr<RespShared> shared, std::string peer,
@@ -298,9 +307,8 @@ RespSession::Step RespSession::Quit(const RespArguments& arguments, RespOutput& 
 
 // ---- Reads --------------------------------------------------------------------------------------
 
-Status RespSession::Collect(const std::function<Status(bool fresh)>& add) {
+Status RespSession::Collect(size_t bytes_max, const std::function<Status(bool fresh)>& add) {
   TD_REQUIRE(parts_.empty());
-  const size_t bytes_max = shared_->target.limits.reply_bytes_max;
   keys_.Begin(catalog_, bytes_max);
   Status status = add(false);
   // A slice of a variable may have moved since the names were read.
@@ -317,7 +325,8 @@ RespSession::Step RespSession::Gather(bool array, const std::function<Status()>&
                                       RespOutput& out) {
   size_t before = 0;
   if (parts_.empty()) {
-    const Status status = Collect([&add](bool) { return add(); });
+    const Status status =
+        Collect(shared_->target.limits.reply_bytes_max, [&add](bool) { return add(); });
     if (!status.ok()) return Refuse(status, out);
   } else {
     // A mistake may need other names, which the keys of the gathered reads do not refer to.
@@ -370,8 +379,11 @@ bool RespSession::Pull(RespOutput& out) {
   TD_REQUIRE(reading_ > 0 && part_ + reading_ <= parts_.size() && waiting_ == nullptr);
   auto wait = std::make_shared<Wait>();
   wait->wake = wake_;
-  // The values are in the memory of the shard, then in the output.
-  if (!shared_->memory.HasRoom(2 * keys_.reply_bytes())) {
+  const size_t bytes = 2 * keys_.reply_bytes();
+  if (shared_->memory.Reserve(bytes)) {
+    wait->shared = shared_;
+    wait->reserved = bytes;
+  } else {
     wait->result = ResourceExhausted(
         "the commands and unsent replies of all clients would exceed %d bytes (memory_bytes_max) "
         "[TD4041]; hint: try again",
@@ -446,7 +458,7 @@ RespSession::Step RespSession::HashLength(const RespArguments& arguments, RespOu
 }
 
 RespSession::Step RespSession::Exists(const RespArguments& arguments, RespOutput& out) {
-  const Status collected = Collect([&](bool fresh) {
+  const Status collected = Collect(SIZE_MAX, [&](bool fresh) {
     for (size_t i = 1; i < arguments.size(); ++i) {
       Status added = keys_.Add(arguments[i]);
       // A name that the server does not have does not exist.
@@ -458,7 +470,8 @@ RespSession::Step RespSession::Exists(const RespArguments& arguments, RespOutput
 }
 
 RespSession::Step RespSession::HashExists(const RespArguments& arguments, RespOutput& out) {
-  const Status collected = Collect([&](bool) { return keys_.AddRow(arguments[1], arguments[2]); });
+  const Status collected =
+      Collect(SIZE_MAX, [&](bool) { return keys_.AddRow(arguments[1], arguments[2]); });
   return collected.ok() ? Count(out) : Refuse(collected, out);
 }
 
@@ -466,9 +479,14 @@ RespSession::Step RespSession::Count(RespOutput& out) {
   const RespTarget& target = shared_->target;
   const size_t variables = keys_.variables();
   const std::string job = target.shard->Job();
-  const auto rows = target.shard->reads().CountRows(job, keys_.Query(job, 0, keys_.size()).rows);
-  if (!rows.ok()) return Refuse(WithOwnerHint(rows.status()), out);
-  out.Integer(static_cast<int64_t>(variables + *rows));
+  size_t count = variables;
+  for (size_t first = 0; first < keys_.size(); first += kCountedMax) {
+    const size_t keys = std::min(kCountedMax, keys_.size() - first);
+    const auto rows = target.shard->reads().CountRows(job, keys_.Query(job, first, keys).rows);
+    if (!rows.ok()) return Refuse(WithOwnerHint(rows.status()), out);
+    count += *rows;
+  }
+  out.Integer(static_cast<int64_t>(count));
   Note(command_, OkStatus());
   return Step::kReplied;
 }

@@ -26,7 +26,7 @@ struct RespTarget {
   Deadlines* deadlines = nullptr;
   std::string secret;              // the job's secret; "": clients need no AUTH
   int index = 0;                   // number of the server in the job
-  rpc::AuditLog* audit = nullptr;  // records every command; null: no audit log
+  rpc::AuditLog* audit = nullptr;  // records AUTH and the commands that read; null: no audit log
   // Returns the progress of a replica; null: the server is no replica.
   std::function<LogFollower::Progress()> replica;
   RespLimits limits;
@@ -110,9 +110,9 @@ class RespSession {
 
   // Checks a password and admits the client. Returns the error reply; "": the password is right.
   std::string Admit(std::string_view password);
-  // Fills keys_ by `add`. If a name is unknown, reads the names of the server and calls `add`
-  // again, with `fresh` true. REQUIRES: no read is gathered.
-  Status Collect(const std::function<Status(bool fresh)>& add);
+  // Fills keys_ by `add`. `bytes_max`: maximum size of the values. If a name is unknown, reads the
+  // names of the server and calls `add` again, with `fresh` true. REQUIRES: no read is gathered.
+  Status Collect(size_t bytes_max, const std::function<Status(bool fresh)>& add);
   // Adds a read, whose keys `add` adds to keys_.
   Step Gather(bool array, const std::function<Status()>& add, RespOutput& out);
   Step Count(RespOutput& out);

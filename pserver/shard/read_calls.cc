@@ -49,6 +49,7 @@ StatusOr<size_t> Shard::Reads::CountRows(const std::string& job,
                                          const std::vector<PullRows>& rows) {
   MutexLock lock(shard_.mu_);
   TD_RETURN_IF_ERROR(shard_.state_.broken);
+  TD_RETURN_IF_ERROR(shard_.replay_.CheckComplete());
   TD_RETURN_IF_ERROR(shard_.state_.CheckInitialised());
   TD_RETURN_IF_ERROR(CheckJob(job, shard_.state_.config.job));
   SparseTables& tables = shard_.state_.params->tables();

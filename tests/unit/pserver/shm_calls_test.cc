@@ -234,13 +234,13 @@ TEST_F(PserverLaneTest, AServerThatDoesNotAnswerForAMomentIsAskedAgain) {
     return invitation;
   };
   ps::ShmRpcConnection patient("patient", invite);
-  const Status opened = patient.WaitForFirst(SteadyNow() + seconds(60));
+  const Status opened = patient.WaitForFirst(SteadyNow() + seconds(60), nullptr);
   EXPECT_TRUE(opened.ok()) << opened;
   EXPECT_EQ(asked, 3);
   ps::ShmRpcConnection silent("silent", [] { return DeadlineExceeded("no reply within 5"); });
-  EXPECT_EQ(silent.WaitForFirst(SteadyNow()).code(), StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(silent.WaitForFirst(SteadyNow(), nullptr).code(), StatusCode::kDeadlineExceeded);
   ps::ShmRpcConnection refused("refused", [] { return FailedPrecondition("another job"); });
-  EXPECT_EQ(refused.WaitForFirst(Time::max()).code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(refused.WaitForFirst(Time::max(), nullptr).code(), StatusCode::kFailedPrecondition);
 }
 
 // The server must reject a message that is not a push, and continue. The parameters must not
