@@ -109,7 +109,16 @@ StatusOr<std::vector<PushPart>> Pusher::Split(uint64_t step, float learning_rate
   TD_RETURN_IF_ERROR(AppendRows(rows, *owners, owners->RowOwners(), parts));
   if (parts.empty()) return InvalidArgument("push: expected at least one gradient, got none");
   const PsOptions& options = parts_.options;
+  std::set<size_t> servers;
   for (PushPart& part : parts) {
+    // A server that has a part of a step counts the step, so a kill could lose the other parts.
+    if (!servers.insert(part.server).second && options.rules.each_step_once) {
+      return InvalidArgument(
+          "the gradients of a step for pserver %d exceed %d bytes, so the step cannot be sent in "
+          "one "
+          "message, which a stream needs [TD1004]; hint: use more pservers or a smaller batch",
+          part.server, kPushBytesMax);
+    }
     part.header = {.caller = {options.job, options.trainer, options.incarnation},
                    .step = step,
                    .learning_rate = learning_rate,

@@ -160,6 +160,12 @@ StatusOr<std::vector<std::string>> FolderLog::ListNames() const {
     if (entry->d_type != DT_DIR && IsDataName(name)) names.push_back(std::move(name));
   }
   closedir(dir);
+  // The index has one name in each line.
+  for (const std::string& name : names) {
+    if (name.find('\n') == std::string::npos) continue;
+    return DataLoss("%s has a file whose name has a line end [TD2010]; hint: rename the file",
+                    options_.folder);
+  }
   std::ranges::sort(names);
   return names;
 }

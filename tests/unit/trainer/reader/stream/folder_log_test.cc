@@ -72,6 +72,17 @@ TEST_F(FolderLogTest, RecordsAreInTheOrderOfTheNames) {
   EXPECT_THAT(ReadFile(dir_ / ".tandem-index"), HasSubstr("2 11 a\n2 4 b\n0 0 c\n2 4 d\n"));
 }
 
+// The index could not hold such a name.
+TEST_F(FolderLogTest, ANameWithALineEndIsRefused) {
+  Add("a", "0\n1\n");
+  Add("b\nc", "2\n3\n");
+  const auto log = Open(2);
+  EXPECT_THAT(Error(*log, 0), AllOf(HasSubstr("a line end"), HasSubstr("[TD2010]")));
+  std::filesystem::rename(dir_ / "b\nc", dir_ / "b");
+  EXPECT_THAT(Two(*log, 0), ElementsAre("0", "1"));
+  EXPECT_THAT(Two(*log, 1), ElementsAre("2", "3"));
+}
+
 TEST_F(FolderLogTest, AnyStepCanBeReadNext) {
   Add("a", "0\n1\n2\n");
   Add("b", "3\n4\n5\n6\n7\n8\n9\n");
