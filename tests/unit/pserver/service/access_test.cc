@@ -134,11 +134,11 @@ TEST_F(AccessTest, EveryRoleMayWhatItsRowSaysAndNothingElse) {
                             " of job \"j\", but the call needs role " + rpc::RoleName(roles[0])));
     }
   }
-  EXPECT_EQ(cells, 92);
-  EXPECT_EQ(refused, 58);
+  EXPECT_EQ(cells, 96);
+  EXPECT_EQ(refused, 60);
   // The audit log contains every call.
   const auto audited = Audited();
-  EXPECT_EQ(audited.size(), 92u);
+  EXPECT_EQ(audited.size(), 96u);
   for (const rpc::PeerRole role : rpc::kPeerRoles) {
     for (const auto& [method, roles] : Allowed()) {
       const auto it = audited.find(std::string(rpc::RoleName(role)) + " " + method);
