@@ -6,62 +6,18 @@
 // the highest rate to the third server, and waits for the rows of each push.
 #include <algorithm>
 #include <atomic>
-#include <numeric>
 #include <thread>
 
-#include "kernels/exec/comm.h"
 #include "pserver/client/follow/table_follower.h"
-#include "tests/bench/dense_ps.h"
 #include "tests/bench/folder.h"
+#include "tests/bench/logged_table.h"
 #include "tests/bench/report.h"
-#include "tests/bench/rows_table.h"
 
 namespace tandem::bench {
 namespace {
 
-constexpr size_t kRowsOfPush = 1000;
-constexpr size_t kIds = 100'000;  // different rows
 constexpr int kTurns = 6;
 constexpr Duration kWait = std::chrono::milliseconds(100);
-
-// A server with a log and a table.
-class LoggedTable {
- public:
-  Status Start(const std::string& dir, size_t changed_rows_max) {
-    pserver::PserverOptions options;
-    options.job = "bench";
-    options.data_dir = dir;
-    options.durability = pserver::Durability::kLogged;
-    options.changed_rows_max = changed_rows_max;
-    ps::PsOptions client;
-    client.job = "bench";
-    client.transport = ps::PsTransport::kShm;
-    TD_RETURN_IF_ERROR(ps_.Start(options, client));
-    const ps::PsTable table = {"emb", kHeight, kDim, ps::PsTable::InitKind::kUniform,
-                               -0.1f, 0.1f,    1,    ""};
-    TD_RETURN_IF_ERROR(
-        ps_.client->Configure({}, ps::PsMode::kASync, {"adagrad", {}}, {table}).status());
-    return ps_.client->InitOrFetch({}).status();
-  }
-  // Makes one push and waits for its acknowledgement.
-  Status Push() {
-    std::vector<int64_t> ids;
-    const size_t first = step_ * kRowsOfPush % kIds;
-    for (size_t i = 0; i < kRowsOfPush; ++i) ids.push_back(IdOf((first + i) % kIds));
-    std::sort(ids.begin(), ids.end());
-    exec::CommDone done;
-    ps_.client->Push(step_++, kRate, {}, [&](const Status& s) { done.Complete(s); },
-                     {{"emb", ids, gradients_.data()}});
-    return done.Wait(Time::max());
-  }
-  uint64_t pushes() const { return step_; }
-  std::string address() const { return ToString(ps_.server->endpoint()); }
-
- private:
-  PsPair ps_;
-  const std::vector<float> gradients_ = std::vector<float>(kRowsOfPush * kDim, 1.0f);
-  uint64_t step_ = 0;
-};
 
 // Follows the table on a thread, until it is destroyed.
 class Follower {
@@ -112,10 +68,10 @@ StatusOr<Report> PsChanges(const RunOptions& options) {
   const char* const names[3] = {"forgetful", "alone", "followed"};
   for (const int side : {0, 1, 2}) {
     TD_RETURN_IF_ERROR(
-        tables[side].Start(folder.path() + "/" + names[side], side == 0 ? 0 : size_t{4} << 20));
+        tables[side].Start(folder.path() + "/" + names[side], side == 0 ? 0 : kChangedRowsMax));
   }
   Follower follower;
-  TD_RETURN_IF_ERROR(follower.Start(tables[2].address()));
+  TD_RETURN_IF_ERROR(follower.Start(ToString(tables[2].endpoint())));
   double taken[3] = {0, 0, 0}, pushes[3] = {0, 0, 0};
   for (int turn = -1; turn < kTurns; ++turn) {
     for (const int side : {0, 1, 2}) {

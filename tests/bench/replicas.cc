@@ -12,19 +12,16 @@
 #include <optional>
 #include <thread>
 
-#include "kernels/exec/comm.h"
 #include "pserver/client/reader.h"
 #include "pserver/replica.h"
 #include "tests/bench/dense_ps.h"
 #include "tests/bench/folder.h"
+#include "tests/bench/logged_table.h"
 #include "tests/bench/report.h"
-#include "tests/bench/rows_table.h"
 
 namespace tandem::bench {
 namespace {
 
-constexpr size_t kRowsOfPush = 1000;
-constexpr size_t kIds = 100'000;  // different rows
 constexpr int kTurns = 6;
 
 pserver::PserverOptions Logged(const std::string& dir) {
@@ -47,14 +44,9 @@ class Followed {
  public:
   Status Start() {
     TD_RETURN_IF_ERROR(folder_.Make());
-    TD_RETURN_IF_ERROR(ps_.Start(Logged(folder_.path() + "/server"), ClientOptions()));
-    const ps::PsTable table = {"emb", kHeight, kDim, ps::PsTable::InitKind::kUniform,
-                               -0.1f, 0.1f,    1,    ""};
-    TD_RETURN_IF_ERROR(
-        ps_.client->Configure({}, ps::PsMode::kASync, {"adagrad", {}}, {table}).status());
-    TD_RETURN_IF_ERROR(ps_.client->InitOrFetch({}).status());
+    TD_RETURN_IF_ERROR(table_.Start(folder_.path() + "/server"));
     TD_ASSIGN_OR_RETURN(replica_, pserver::Replica::Start(Logged(folder_.path() + "/replica"),
-                                                          ps_.server->endpoint(), metrics_));
+                                                          table_.endpoint(), metrics_));
     const Time until = SteadyNow() + std::chrono::seconds(20);
     while (!replica_->endpoint() && SteadyNow() < until) std::this_thread::yield();
     if (!replica_->endpoint()) return Unavailable("the replica does not listen");
@@ -63,33 +55,21 @@ class Followed {
     TD_ASSIGN_OR_RETURN(reader_, ps::Reader::Connect({ToString(*replica_->endpoint())}, options));
     return OkStatus();
   }
-  // Makes one push and waits for its acknowledgement.
-  Status Push() {
-    std::vector<int64_t> ids;
-    const size_t first = step_ * kRowsOfPush % kIds;
-    for (size_t i = 0; i < kRowsOfPush; ++i) ids.push_back(IdOf((first + i) % kIds));
-    std::sort(ids.begin(), ids.end());
-    exec::CommDone done;
-    ps_.client->Push(step_++, kRate, {}, [&](const Status& s) { done.Complete(s); },
-                     {{"emb", ids, gradients_.data()}});
-    return done.Wait(Time::max());
-  }
+  Status Push() { return table_.Push(); }
   // Returns the newest version that a reader sees.
   StatusOr<uint64_t> Read() {
     const int64_t id = IdOf(0);
     TD_ASSIGN_OR_RETURN(const ps::Reader::Rows rows, reader_->ReadRows("emb", {&id, 1}));
     return rows.versions[0];
   }
-  uint64_t pushes() const { return step_; }
+  uint64_t pushes() const { return table_.pushes(); }
 
  private:
   Folder folder_;
   Metrics metrics_;
-  PsPair ps_;
+  LoggedTable table_;
   std::unique_ptr<pserver::Replica> replica_;
   std::unique_ptr<ps::Reader> reader_;
-  const std::vector<float> gradients_ = std::vector<float>(kRowsOfPush * kDim, 1.0f);
-  uint64_t step_ = 0;
 };
 
 // Returns the seconds from each acknowledgement until the push was readable, at `rate` pushes per

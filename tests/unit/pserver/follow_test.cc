@@ -302,8 +302,8 @@ TEST_F(FollowTest, RowsMoveBetweenServersWhileTheyAreFollowed) {
   channel->Close();
 }
 
-// The target of a move does not reply, so the buckets stay where they are. Meanwhile the follower
-// asks for changes, which lack the rows of the frozen buckets.
+// The move ends after its first call, so the buckets stay where they are after their lease.
+// Meanwhile the follower asks for changes, which lack the rows of the frozen buckets.
 TEST_F(FollowTest, ACancelledMoveLosesNoChange) {
   Start("a", 0);
   Start("b", 1);

@@ -20,7 +20,8 @@ _WAIT = 3600.0  # seconds of one call of the C++ module
 
 
 class Change(NamedTuple):
-    """Changes of a table on one server. Whoever applies all changes in order has its rows.
+    """Changes of a table on one server. A program that applies all changes in order has
+    its rows.
 
     Attributes:
         server: the index of the server in `servers`.
