@@ -308,7 +308,7 @@ void ServerProcess::Announce(const Pserver& pserver) {
   if (!options_.launcher_fifo.empty()) TellHere(options_.launcher_fifo, name());
 }
 
-// ---- The end ------------------------------------------------------------------------------------
+// ---- Shutdown of the process --------------------------------------------------------------------
 
 int ServerProcess::Finish(const End& end) {
   channel_.reset();  // the role does not change from now on

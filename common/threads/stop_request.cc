@@ -42,7 +42,7 @@ StopRequests::StopRequests(Call first, Call again)
 
 StopRequests::~StopRequests() {
   done_ = true;
-  // The thread waits for this signal, which therefore ends no thread.
+  // SIGTERM wakes the thread from sigtimedwait. It is blocked, so it does not end the process.
   pthread_kill(thread_.native_handle(), SIGTERM);  // NOLINT(bugprone-bad-signal-to-kill-thread)
   thread_.join();
 }

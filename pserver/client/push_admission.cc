@@ -57,8 +57,9 @@ void PushAdmission::MakeRoom() {
   for (const Waiting& push : ready) push.then(OkStatus());
   for (const Waiting& push : late) {
     push.then(ResourceExhausted(
-        "push of step %d: the trainer keeps %d bytes of pushes, but the servers write no "
-        "checkpoint (durability replayable) [TD4016]; hint: raise --keep_pushes_mb of the pservers",
+        "push of step %d: the trainer's memory for retransmission is full (%d bytes), and no "
+        "checkpoint of the servers freed it in time [TD4016]; hint: raise --keep_pushes_mb of the "
+        "pservers",
         DisplayStep(push.step), kept.bytes()));
   }
   if (!more) return reporter_.End();

@@ -66,7 +66,7 @@ Status ServerSessions::Check(std::string_view bytes, std::string_view method,
                              std::string_view other_name) {
   const auto stamp = rpc::DecodeStamp(bytes);
   if (!stamp) {
-    return Unauthenticated("metadata %s has %d bytes, which is not a valid proof [TD6011]",
+    return Unauthenticated("metadata %s has %d bytes, but no valid proof [TD6011]",
                            rpc::kStampMetadata, bytes.size());
   }
   std::shared_ptr<Session> session;

@@ -180,7 +180,8 @@ StatusOr<std::string> Operand(const Node& n, size_t i) {
 
 // Reads a Mod that Evaluate could not compute.
 Status Mod(const Node&) {
-  return Unimplemented("a remainder is supported only for sizes [TD7015]");
+  return Unimplemented(
+      "Mod is supported only for constants and dimensions, whose values the import knows [TD7015]");
 }
 
 template <const char* kType>

@@ -16,7 +16,8 @@ namespace py = pybind11;
 void TensorView::RequireHost() const {
   if (tensor_.place().kind == PlaceKind::kCpu) return;
   throw StatusError(Unimplemented(
-      "the tensor is on %s; only tensors on the CPU share their memory [TD1207]; hint: numpy()",
+      "the tensor is on %s, but only a tensor on the CPU can share its memory with Python "
+      "[TD1207]; hint: call numpy() for a copy",
       ToString(tensor_.place())));
 }
 

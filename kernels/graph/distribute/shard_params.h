@@ -26,7 +26,7 @@ ParamOwners OwnersInOrder(const Program& program, int ranks);
 struct ShardRule {
   int rank = 0;   // rank within its group
   int group = 0;  // number of ranks that together store all parameters; 0: all ranks form one group
-  ParamOwners owners;  // owners of all parameters, the same in each group
+  ParamOwners owners;  // rank within its group that owns each parameter; equal in all groups
   // The largest number of bytes in one broadcast. A single parameter may be larger.
   int64_t segment_bytes = 0;
 };

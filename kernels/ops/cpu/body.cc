@@ -44,9 +44,9 @@ struct Block {
   int64_t begin, count;
 };
 
-// A result of one element. Every block of the group computes this result and writes it to the
-// scratch memory of its part, because later blocks still read the old value. Run copies the result
-// to the output after all blocks.
+// An output of one element whose memory is also an input. Every block of the group computes the
+// value and writes it to the scratch memory of the thread, because later blocks still read the
+// input from the same memory. Run copies the value to the output after all blocks have run.
 struct LateResult {
   size_t group;
   size_t offset, bytes;

@@ -138,8 +138,8 @@ TEST_F(MovesTest, ACheckpointKnowsWhoServesWhat) {
   EXPECT_EQ(Pull(*a2, ids).status().code(), StatusCode::kOutOfRange);
   EXPECT_EQ(*Pull(*b2, ids), *Pull(*b, ids));
   EXPECT_EQ(Pull(*b2, {IdIn(6)}).status().code(), StatusCode::kOutOfRange);
-  // After a restart without a release, the source serves the frozen buckets again. The next move
-  // must get a new number.
+  // The source restarted before Release, so it serves the frozen buckets again. The next move must
+  // get a new epoch.
   EXPECT_TRUE(Pull(*a2, {IdIn(6)}).ok());
   EXPECT_EQ(Freeze(*a2, {6}, 1)->moves[0].epoch, 2u);
   // A running server cannot restore a state from before a move, because the other servers would

@@ -23,7 +23,7 @@ TEST_F(ShardTest, SyncAppliesOncePerStepWhenAllArrived) {
   auto pulled = Pending();
   PullLater(0, 1, seconds(10), pulled);
   ASSERT_TRUE(Push(Head(Rank(0), 1, 0), 1.0f).ok());
-  // The pull still waits for the push of trainer 1.
+  // The pull still waits for the push of trainer 1, so `pulled` still has its first status.
   EXPECT_EQ(pulled->status().code(), StatusCode::kUnimplemented);
   const StatusOr<PushOutcome> second = Push(Head(Rank(1), 1, 0), 3.0f);
   ASSERT_TRUE(second.ok()) << second.status();

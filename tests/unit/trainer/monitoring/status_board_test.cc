@@ -60,8 +60,8 @@ TEST_F(StatusBoardTest, ShowsHowFarTheJobIs) {
   EXPECT_EQ(Fact("remaining"), "unknown");
   for (int step = 10; step < 20; ++step) {
     clock_.Advance(std::chrono::seconds(2));
-    // Each interval of 2 s has 1.5 s of waiting for data and 0.4 s of communication. For 0.1 s of
-    // the communication the step waits.
+    // Each interval of 2 s has 1.5 s of waiting for data and 0.4 s of communication. The step waits
+    // for 0.1 s of the communication. The other 0.3 s overlap with computation.
     const double runs = step - 9;
     board_.Steps({.last = step,
                   .seconds = 0.5,
