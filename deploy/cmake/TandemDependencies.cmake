@@ -17,6 +17,7 @@ find_package(PNG 1.6 REQUIRED)
 find_package(nlohmann_json 3.11 CONFIG REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
+pkg_check_modules(RDKAFKA REQUIRED IMPORTED_TARGET rdkafka)
 # The Python package is for Debian's python3, though another one may come first in PATH.
 set(Python_EXECUTABLE /usr/bin/python3)
 find_package(Python 3.11 REQUIRED COMPONENTS Interpreter Development.Module)

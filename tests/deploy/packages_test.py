@@ -85,8 +85,8 @@ class Packages(unittest.TestCase):
         for package in ("python3 (<< 3.12~)", "python3-numpy", "libgrpc++1.51"):
             self.assertIn(package, depends)
         depends = run("dpkg-deb", "--field", self.debs["tandem"], "Depends")
-        for library in ("libc6 ", "libgrpc++1.51", "libdnnl2", "librocksdb7.8", "libisal2",
-                        "libjpeg62-turbo", "libpng16-16"):
+        for library in ("libc6 ", "libgrpc++1.51", "libdnnl2", "librdkafka1", "librocksdb7.8",
+                        "libisal2", "libjpeg62-turbo", "libpng16-16"):
             self.assertIn(library, depends)
         for name, path in self.debs.items():
             owners = {line.split()[1] for line in run("dpkg-deb", "--contents", path).splitlines()}

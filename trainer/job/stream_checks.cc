@@ -28,13 +28,42 @@ void Report(const Conflict& c, const strategy::Origins& origins,
   if (c.given) diagnostics->Error(origins.Of(c.field).place, c.message, c.hint);
 }
 
+void CheckKafka(const KafkaConfig& kafka, const strategy::Origins& origins,
+                strategy::Diagnostics* diagnostics) {
+  const auto require = [&](bool given, const char* field, const char* what, const char* example) {
+    if (given) return;
+    diagnostics->Error(
+        origins.Of("data.stream.kafka").place,
+        absl::StrFormat("data.stream.kafka.%s, %s, is not set [TD1106]", field, what),
+        absl::StrCat("add ", field, ": \"", example, "\""));
+  };
+  require(!kafka.brokers().empty(), "brokers", "the addresses of the brokers", "localhost:9092");
+  require(!kafka.topic().empty(), "topic", "the topic of the records", "clicks");
+  require(!kafka.positions().empty(), "positions", "the directory of the stored offsets",
+          "positions");
+  if (kafka.broker_wait_s() < 1 || kafka.broker_wait_s() > 86400) {
+    diagnostics->Error(
+        origins.Of("data.stream.kafka.broker_wait_s").place,
+        absl::StrFormat("data.stream.kafka.broker_wait_s is %d, expected 1 to 86400 [TD1104]",
+                        kafka.broker_wait_s()));
+  }
+}
+
 void CheckSource(const JobConfig& config, int workers, const strategy::Origins& origins,
                  strategy::Diagnostics* diagnostics) {
   const StreamConfig& stream = config.data().stream();
-  if (stream.folder().empty()) {
+  if (stream.has_kafka()) {
+    CheckKafka(stream.kafka(), origins, diagnostics);
+  } else if (stream.folder().empty()) {
     diagnostics->Error(origins.Of("data.stream").place,
                        "data.stream.folder, the directory of the records, is not set [TD1106]",
                        "add stream { folder: \"clicks\" }");
+  }
+  if (stream.has_kafka() && stream.has_folder()) {
+    diagnostics->Error(
+        origins.Of("data.stream.folder").place,
+        "data.stream has both folder and kafka, but records have one source [TD1108]",
+        "remove one of them");
   }
   const int64_t epoch_max = kEpochSamplesMax / GlobalBatch(config, workers);
   if (stream.epoch_steps() < 1 || stream.epoch_steps() > epoch_max) {
@@ -55,7 +84,7 @@ void CheckSource(const JobConfig& config, int workers, const strategy::Origins& 
 }
 
 // Reports settings of the data that have no effect, because a stream has no end and no order but
-// that of the files.
+// that of its source.
 void CheckUnused(const JobConfig& config, const strategy::Origins& origins,
                  strategy::Diagnostics* diagnostics) {
   const DataConfig& data = config.data();

@@ -83,11 +83,16 @@ StatusOr<reader::TrainAndTest> OpenJobData(const JobConfig& config, const Sessio
   if (!config.data().has_stream()) {
     return reader::OpenData(config.data(), options.job_dir, with_test, SamplesInStep(config));
   }
-  const reader::LogShare share{.global_batch = static_cast<uint64_t>(options.global_batch),
-                               .ranks = static_cast<uint32_t>(options.rank.workers()),
-                               .rank = static_cast<uint32_t>(options.rank.rank)};
+  const DistributedStrategy& strategy = config.strategy();
+  const bool apart =
+      config.mode() == PSERVER && strategy.a_sync() && !strategy.a_sync_configs().half_async();
+  const reader::StreamRank rank{
+      .share = {.global_batch = static_cast<uint64_t>(options.global_batch),
+                .ranks = static_cast<uint32_t>(options.rank.workers()),
+                .rank = static_cast<uint32_t>(options.rank.rank)},
+      .together = !apart};
   TD_ASSIGN_OR_RETURN(reader::TrainAndTest data,
-                      reader::OpenStream(config.data(), options.job_dir, with_test, share));
+                      reader::OpenStream(config.data(), options.job_dir, with_test, rank));
   LOG(INFO) << "the training records are " << data.train->Describe();
   return data;
 }
@@ -150,7 +155,8 @@ Status LocalReplicas::AddPlace(const JobConfig& config, SessionOptions options,
                                const ModeSecrets& secrets, const RankInfo& worker,
                                std::unique_ptr<collective::Communicator> communicator,
                                const Clock& clock) {
-  const CommonOptions common = CommonOptionsOf(config, options.rank, secrets, agreement_);
+  CommonOptions common = CommonOptionsOf(config, options.rank, secrets, agreement_);
+  common.job_dir = options.job_dir;
   TD_ASSIGN_OR_RETURN(TrainingMode mode,
                       PlaceMode(config, options.rank, worker, common, std::move(communicator)));
   TD_ASSIGN_OR_RETURN(auto session,

@@ -65,6 +65,40 @@ std::vector<ErrorCode> SampleErrors() {
   };
 }
 
+// Errors of a Kafka topic as the source of a stream.
+std::vector<ErrorCode> KafkaErrors() {
+  return {
+      {2011, "no Kafka broker replies",
+       "a trainer waits for a broker up to data.stream.kafka.broker_wait_s seconds and then ends",
+       "brokers that are down; a wrong address or security.protocol; a firewall",
+       "start the brokers or correct data.stream.kafka.brokers, and start the job again: it "
+       "continues at its position",
+       "topic clicks: the brokers kafka:9092 did not describe the topic: Local: Broker transport "
+       "failure; the job has waited 300s for a broker [TD2011]"},
+      {2012, "records that Kafka no longer has",
+       "the job needs records at an offset that the brokers do not have",
+       "retention that removed records which the job had not trained; a topic that was created "
+       "again; a restored state that is older than the records",
+       "keep records longer (retention.ms); to begin again, remove the job's files from the "
+       "directory of positions and its pserver state",
+       "topic clicks, partition 3: the job needs offset 500, but the brokers have offsets 700 to "
+       "900 [TD2012]"},
+      {2013, "a Kafka topic that does not fit the job",
+       "the topic does not exist, may not be read, has fewer partitions than workers or than "
+       "before, or is not the topic of the stored positions",
+       "a spelling mistake; missing rights; a topic that was created again with fewer partitions",
+       "correct data.stream.kafka, or give a job with a new topic another name",
+       "topic clicks has 2 partitions, but the job has 3 workers, and each worker needs a "
+       "partition "
+       "[TD2013]"},
+      {2014, "a wrong setting of Kafka",
+       "librdkafka refuses a line of data.stream.kafka.properties, or Tandem sets it itself",
+       "a spelling mistake; settings of the Java client, which has other names",
+       "correct the line; librdkafka's CONFIGURATION.md lists all settings",
+       "kafka.properties:2: No such configuration property: \"security.protocl\" [TD2014]"},
+  };
+}
+
 // Errors of checkpoints, models and output files.
 std::vector<ErrorCode> FileErrors() {
   return {
@@ -204,7 +238,7 @@ std::vector<ErrorCode> HostErrors() {
 
 std::vector<ErrorCode> DataErrors() {
   std::vector<ErrorCode> all = SampleErrors();
-  for (const auto part : {FileErrors, ServerFileErrors, HostErrors}) {
+  for (const auto part : {KafkaErrors, FileErrors, ServerFileErrors, HostErrors}) {
     const std::vector<ErrorCode> rows = part();
     all.insert(all.end(), rows.begin(), rows.end());
   }

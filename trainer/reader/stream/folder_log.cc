@@ -7,16 +7,16 @@
 #include <cerrno>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "common/base/require.h"
 #include "common/os/files.h"
 #include "trainer/reader/input/input_file.h"
+#include "trainer/reader/stream/batch_file.h"
 
 namespace tandem::reader {
 namespace {
 
 constexpr Duration kListInterval = std::chrono::milliseconds(100);
-constexpr uint64_t kBatchBytesMax = 64;
+constexpr uint64_t kSkipCheck = 4096;  // records that are skipped before a stop is noticed
 constexpr int64_t kNanosPerMs = 1'000'000;
 // A directory may change twice within the resolution of its modification time.
 constexpr int64_t kSettledNanos = 1'000'000'000;
@@ -64,26 +64,7 @@ std::string FolderLog::Describe() const {
 }
 
 Status FolderLog::Begin(const std::string& job, uint64_t step) {
-  std::string name = job;
-  std::ranges::replace(name, '/', '_');
-  const std::string path = options_.folder + "/.tandem-batch-" + name;
-  const uint64_t batch = options_.share.global_batch;
-  if (step == 0) {
-    if (options_.share.rank != 0) return OkStatus();
-    return PublishFiles({{path, [batch](const std::string& draft) {
-                            return WriteTextFile(draft, absl::StrFormat("%d\n", batch));
-                          }}});
-  }
-  const StatusOr<std::string> text = ReadSmallFile(path, kBatchBytesMax);
-  if (text.status().code() == StatusCode::kNotFound) return OkStatus();
-  TD_RETURN_IF_ERROR(text.status());
-  uint64_t before = 0;
-  if (absl::SimpleAtoi(*text, &before) && before == batch) return OkStatus();
-  return FailedPrecondition(
-      "job %s has read %d steps of %s in global batches of %d records, but its global batch is now "
-      "%d, so the steps do not say which records were read [TD2010]; hint: use the former batch "
-      "size and number of workers, or remove %s to continue with record %d",
-      job, step, options_.folder, before, batch, path, step * batch);
+  return CheckBatchFile(options_.folder, options_.folder, job, step, options_.share);
 }
 
 Status FolderLog::Read(uint64_t step, uint64_t first, uint64_t count, LogLines* lines) {
@@ -111,18 +92,23 @@ Status FolderLog::Seek(uint64_t number) {
   }
   if (const size_t at = index_.FileOf(number); at < index_.files().size()) {
     const FolderIndex::File& file = index_.files()[at];
-    if (!cursor_ || file.name != name_) TD_RETURN_IF_ERROR(OpenFile(file.name, file.first));
+    if (!cursor_ || file.name != name_) {
+      TD_RETURN_IF_ERROR(OpenFile(file.name, file.first, static_cast<int64_t>(file.bytes)));
+    }
   } else if (cursor_ && first_ < index_.records()) {
     cursor_.reset();  // the record is after the files of the index
   }
   if (!cursor_) TD_RETURN_IF_ERROR(OpenFileOf(number));
   LineCursor::Line skipped;
-  while (next_ < number) TD_RETURN_IF_ERROR(Next(&skipped));
+  while (next_ < number) {
+    if (next_ % kSkipCheck == 0) TD_RETURN_IF_ERROR(waits_.Check());
+    TD_RETURN_IF_ERROR(Next(&skipped));
+  }
   TD_REQUIRE(next_ == number);
   return OkStatus();
 }
 
-Status FolderLog::OpenFile(const std::string& name, uint64_t first) {
+Status FolderLog::OpenFile(const std::string& name, uint64_t first, int64_t bytes) {
   const std::string path = options_.folder + "/" + name;
   StatusOr<InputFile> file = InputFile::Open(path);
   if (file.status().code() == StatusCode::kNotFound) {
@@ -134,6 +120,12 @@ Status FolderLog::OpenFile(const std::string& name, uint64_t first) {
   TD_RETURN_IF_ERROR(file.status());
   struct stat info {};
   if (stat(path.c_str(), &info) != 0) return FileError(path, "cannot be opened", errno);
+  if (bytes >= 0 && info.st_size != bytes) {
+    return DataLoss(
+        "%s has %d bytes, but its index %s/.tandem-index says %d [TD2010]; hint: put the original "
+        "file back",
+        path, info.st_size, options_.folder, bytes);
+  }
   char magic[2] = {};
   TD_ASSIGN_OR_RETURN(const size_t got, file->Read(0, magic, sizeof magic));
   if (got == sizeof magic && magic[0] == '\x1f' && magic[1] == '\x8b') {
@@ -197,29 +189,26 @@ StatusOr<std::optional<std::string>> FolderLog::NextName() {
   return std::optional<std::string>();
 }
 
-Status FolderLog::WaitForFile(Time since, Time* next_log) {
+Status FolderLog::WaitForFile(RecordWait* wait) {
   TD_RETURN_IF_ERROR(waits_.Wait(kListInterval));
-  const Time now = SteadyNow();
-  if (now < *next_log) return OkStatus();
-  LOG(INFO) << options_.folder << " has no new file for " << FormatDuration(now - since) << "; "
+  if (!wait->LogDue()) return OkStatus();
+  LOG(INFO) << options_.folder << " has no new file for " << FormatDuration(wait->waited()) << "; "
             << index_.records() << " records were read";
-  *next_log = now + options_.wait_log;
   return OkStatus();
 }
 
 Status FolderLog::OpenFileOf(uint64_t number) {
-  const Time since = SteadyNow();
-  Time next_log = since + options_.wait_log;
+  RecordWait wait(options_.wait_log);
   while (true) {
     if (const size_t at = index_.FileOf(number); at < index_.files().size()) {
       const FolderIndex::File file = index_.files()[at];
-      return OpenFile(file.name, file.first);
+      return OpenFile(file.name, file.first, static_cast<int64_t>(file.bytes));
     }
     const uint64_t before = index_.records();
     TD_ASSIGN_OR_RETURN(const std::optional<std::string> name, NextName());
     if (index_.records() != before) continue;  // another process has extended the index
-    if (name) return OpenFile(*name, index_.records());
-    TD_RETURN_IF_ERROR(WaitForFile(since, &next_log));
+    if (name) return OpenFile(*name, index_.records(), -1);
+    TD_RETURN_IF_ERROR(WaitForFile(&wait));
   }
 }
 

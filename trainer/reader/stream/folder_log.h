@@ -37,12 +37,12 @@ class FolderLog final : public RecordLog {
   static StatusOr<std::unique_ptr<FolderLog>> Open(const FolderLogOptions& options,
                                                    IsRecord is_record);
 
-  // Rank 0 stores the size of the global batch in the directory when the job begins with step 0.
   Status Begin(const std::string& job, uint64_t step) override;
   Status Read(uint64_t step, uint64_t first, uint64_t count, LogLines* lines) override;
   void EndWaits() override { waits_.End(); }
   void AllowWaits() override { waits_.Allow(); }
   int64_t newest_time_ms() const override { return newest_time_ms_.load(); }
+  const char* part() const override { return "file"; }
   std::string Describe() const override;
 
  private:
@@ -53,7 +53,8 @@ class FolderLog final : public RecordLog {
 
   // Makes `number` the next record. The file of the record is open after OK, or is the next file.
   Status Seek(uint64_t number);
-  Status OpenFile(const std::string& name, uint64_t first);
+  // `bytes`: size of the file according to the index; -1: the index does not have the file.
+  Status OpenFile(const std::string& name, uint64_t first, int64_t bytes);
   // Opens the file with record `number`. If the index has no such file, opens the first file that
   // is not in the index, and blocks until there is one.
   Status OpenFileOf(uint64_t number);
@@ -61,7 +62,7 @@ class FolderLog final : public RecordLog {
   // name comes before the names of files that were read.
   StatusOr<std::optional<std::string>> NextName();
   StatusOr<std::vector<std::string>> ListNames() const;
-  Status WaitForFile(Time since, Time* next_log);
+  Status WaitForFile(RecordWait* wait);
   // Reads the next record into `line`, from the next files if the open one has ended.
   Status Next(LineCursor::Line* line);
   Status FinishFile();

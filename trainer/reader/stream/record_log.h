@@ -18,9 +18,10 @@ namespace tandem::reader {
 class LogLines {
  public:
   struct Line {
-    size_t begin = 0, size = 0;                 // in the text
-    std::shared_ptr<const std::string> source;  // path of the file
-    uint64_t offset = 0;                        // offset of the first byte in the file
+    size_t begin = 0, size = 0;  // in the text
+    // Path of the file, or topic and partition.
+    std::shared_ptr<const std::string> source;
+    uint64_t offset = 0;  // offset of the first byte in the file, or of the message
   };
 
   // Adds a line. Keeps at most kLineMax + 1 bytes, so that a longer line is a bad record.
@@ -67,6 +68,8 @@ class RecordLog {
   virtual void AllowWaits() = 0;
   // Returns the Unix time of the newest record that was read, in milliseconds; 0: unknown.
   virtual int64_t newest_time_ms() const = 0;
+  // Returns what a source of lines is (LogLines::Line::source): "file" or "partition".
+  virtual const char* part() const = 0;
   // Returns one line for the log that says where the records come from.
   virtual std::string Describe() const = 0;
 };

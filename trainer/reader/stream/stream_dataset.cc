@@ -35,8 +35,8 @@ Status StreamDataset::OnBad(const LogLines& lines, size_t line, const Status& wh
   const std::string what =
       absl::StrFormat("%s: offset %d: %s", *at.source, at.offset, std::string(why.message()));
   if (count > options_.bad_records_max) {
-    return DataLoss("%s; this is bad record %d of the file, but max_bad_records is %d [TD2003]",
-                    what, count, options_.bad_records_max);
+    return DataLoss("%s; this is bad record %d of the %s, but max_bad_records is %d [TD2003]",
+                    what, count, log_->part(), options_.bad_records_max);
   }
   if (count <= kNamed) LOG(WARNING) << "bad record skipped: " << what;
   if (count == kNamed) {

@@ -1,4 +1,4 @@
-// Ends the waits of a reader of a stream from another thread.
+// The waits of a reader of a stream: another thread ends them, and log lines tell of them.
 #pragma once
 
 #include "common/base/clock.h"
@@ -34,6 +34,27 @@ class WaitSwitch {
   Mutex mu_;
   CondVar changed_;
   bool ended_ TD_GUARDED_BY(mu_) = false;
+};
+
+// One wait of a reader for records. Says when a log line about the wait is due. Not thread-safe.
+class RecordWait {
+ public:
+  // `log_every`: time between two log lines.
+  explicit RecordWait(Duration log_every) : log_every_(log_every), next_log_(since_ + log_every) {}
+
+  Duration waited() const { return SteadyNow() - since_; }
+  // Returns whether the caller must log a line now.
+  bool LogDue() {
+    const Time now = SteadyNow();
+    if (now < next_log_) return false;
+    next_log_ = now + log_every_;
+    return true;
+  }
+
+ private:
+  const Duration log_every_;
+  const Time since_ = SteadyNow();
+  Time next_log_;
 };
 
 }  // namespace tandem::reader

@@ -165,7 +165,7 @@ TEST_F(FolderLogTest, AFileThatChangesIsAnError) {
   (void)Two(*other, 3);
   Add("a", "9\n");
   const auto third = Open(2);
-  EXPECT_THAT(Error(*third, 0), HasSubstr("a has 1 records, but its index"));
+  EXPECT_THAT(Error(*third, 0), HasSubstr("a has 2 bytes, but its index"));
 }
 
 TEST_F(FolderLogTest, ADamagedIndexIsNamed) {
@@ -205,6 +205,20 @@ TEST_F(FolderLogTest, SeveralJobsShareTheIndex) {
   EXPECT_EQ(index, "2 4 a\n2 4 b\n");
 }
 
+TEST_F(FolderLogTest, ARewrittenFileIsNoticedWhenItIsOpened) {
+  Add("a", "0\n1\n2\n3\n");
+  Add("b", "4\n5\n");
+  const auto log = Open(2);
+  for (const uint64_t step : {0, 1, 2}) EXPECT_THAT(Two(*log, step).size(), 2);
+  Add("c", "6\n7\n");
+  EXPECT_THAT(Two(*log, 3), ElementsAre("6", "7"));  // the index has a and b
+  WriteFile(dir_ / "a", std::string("10\n11\n12\n13\n"));
+  EXPECT_THAT(Error(*Open(2), 0),
+              AllOf(HasSubstr("/a has 12 bytes, but its index " + dir_.path() +
+                              "/.tandem-index says 8"),
+                    HasSubstr("[TD2010]")));
+}
+
 // The size of the global batch decides which records the earlier steps had.
 TEST_F(FolderLogTest, AJobContinuesOnlyWithItsGlobalBatch) {
   EXPECT_EQ(Open(2)->Begin("clicks", 7), OkStatus()) << "nothing is known";
@@ -216,6 +230,13 @@ TEST_F(FolderLogTest, AJobContinuesOnlyWithItsGlobalBatch) {
   EXPECT_THAT(ToString(Open(4)->Begin("clicks", 7)),
               AllOf(HasSubstr("in global batches of 2 records, but its global batch is now 4"),
                     HasSubstr("[TD2010]"), HasSubstr("to continue with record 28")));
+  EXPECT_THAT(ToString(Open(2)->Begin("clicks", 7)),
+              AllOf(HasSubstr("steps of " + dir_.path() + " with 2 workers, but it has 1 now"),
+                    HasSubstr("[TD2010]")));
+  WriteFile(dir_ / ".tandem-batch-clicks", std::string("2\n"));
+  EXPECT_EQ(Open(2)->Begin("clicks", 7), OkStatus()) << "an earlier version wrote only the batch";
+  WriteFile(dir_ / ".tandem-batch-clicks", std::string("two\n"));
+  EXPECT_THAT(ToString(Open(2)->Begin("clicks", 7)), HasSubstr("is not \"BATCH WORKERS\""));
   EXPECT_EQ(Open(4)->Begin("clicks", 0), OkStatus()) << "a job without state begins again";
   EXPECT_EQ(Open(4)->Begin("clicks", 7), OkStatus());
 }

@@ -31,7 +31,7 @@ class StreamDatasetTest : public testing::Test {
     config_.mutable_stream()->set_epoch_steps(2);
   }
   std::unique_ptr<Dataset> Open(bool with_test = false) {
-    auto data = OpenStream(config_, "", with_test, {.global_batch = 2, .ranks = 1, .rank = 0});
+    auto data = OpenStream(config_, "", with_test, {.share = {.global_batch = 2, .ranks = 1}});
     EXPECT_TRUE(data.ok()) << data.status();
     if (!data.ok()) return nullptr;
     test_ = std::move(data->test);
@@ -104,14 +104,14 @@ TEST_F(StreamDatasetTest, TestFilesAreOptional) {
 
 TEST_F(StreamDatasetTest, ErrorsNameTheSetting) {
   config_.mutable_stream()->set_folder("none");
-  const LogShare share{.global_batch = 2, .ranks = 1, .rank = 0};
+  const StreamRank rank{.share = {.global_batch = 2, .ranks = 1}};
   EXPECT_THAT(
-      ToString(OpenStream(config_, "", false, share).status()),
+      ToString(OpenStream(config_, "", false, rank).status()),
       HasSubstr("data.stream.folder: directory " + (dir_ / "none") + " does not exist [TD2001]"));
   config_.mutable_stream()->set_folder("clicks");
   EXPECT_THAT(ToString(OpenData(config_, "", false).status()), HasSubstr("[TD1109]"));
   config_.set_format("csv");
-  EXPECT_THAT(ToString(OpenStream(config_, "", false, share).status()),
+  EXPECT_THAT(ToString(OpenStream(config_, "", false, rank).status()),
               HasSubstr("data.stream is not implemented for format \"csv\" [TD1109]"));
 }
 

@@ -1,0 +1,268 @@
+// Tests which step has which messages of a topic, over librdkafka's mock broker: restarts, replays,
+// brokers that vanish, and records and partitions that are gone.
+#include "trainer/reader/kafka/kafka_log.h"
+
+#include <filesystem>
+#include <future>
+#include <set>
+
+#include "gmock/gmock.h"
+#include "tests/support/kafka_broker.h"
+#include "tests/unit/trainer/test_files.h"
+
+namespace tandem::reader {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::ElementsAreArray;
+using testing::HasSubstr;
+using trainer::ReadFile;
+using trainer::WriteFile;
+
+constexpr int kMetadata = 3, kFetch = 1;  // API keys of Kafka
+constexpr int kNotLeader = 6, kTopicAuthorizationFailed = 29;
+
+class KafkaLogTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    WriteFile(dir_ / "properties", std::string("# waits of the broker\nfetch.wait.max.ms = 10\n"));
+  }
+  KafkaLogOptions Options(uint64_t global_batch, uint32_t ranks = 1, uint32_t rank = 0) const {
+    KafkaLogOptions options;
+    options.feed.topic = {broker_.address(), "clicks", dir_ / "properties"};
+    options.feed.wait_log = std::chrono::milliseconds(200);
+    options.feed.broker_wait = std::chrono::seconds(60);
+    options.positions = dir_.path();
+    options.share = {global_batch, ranks, rank};
+    return options;
+  }
+  static std::unique_ptr<KafkaLog> Open(const KafkaLogOptions& options, uint64_t step = 0) {
+    auto log = KafkaLog::Open(options, [](std::string_view line, bool) { return !line.empty(); });
+    EXPECT_TRUE(log.ok()) << log.status();
+    EXPECT_TRUE((*log)->Begin("job", step).ok());
+    return *std::move(log);
+  }
+  static StatusOr<std::vector<std::string>> Read(KafkaLog& log, uint64_t step, uint64_t first,
+                                                 uint64_t count) {
+    LogLines lines;
+    TD_RETURN_IF_ERROR(log.Read(step, first, count, &lines));
+    lines.Finish();
+    std::vector<std::string> texts;
+    for (size_t i = 0; i < lines.size(); ++i) texts.emplace_back(lines.text(i));
+    return texts;
+  }
+  // Reads a whole global batch of two records.
+  static std::vector<std::string> Two(KafkaLog& log, uint64_t step) {
+    auto texts = Read(log, step, 0, 2);
+    EXPECT_TRUE(texts.ok()) << texts.status();
+    return texts.ok() ? *texts : std::vector<std::string>();
+  }
+  static std::string Error(KafkaLog& log, uint64_t step) {
+    return ToString(Read(log, step, 0, 2).status());
+  }
+  static std::vector<std::string> Numbers(int from, int count) {
+    std::vector<std::string> texts;
+    for (int i = 0; i < count; ++i) texts.push_back(std::to_string(from + i));
+    return texts;
+  }
+
+  KafkaBroker broker_;
+  TempDir dir_;
+};
+
+TEST_F(KafkaLogTest, EachStepHasTheSameRecordsAfterARestart) {
+  broker_.CreateTopic("clicks", 3);
+  for (int p = 0; p < 3; ++p) broker_.Produce("clicks", p, Numbers(100 * p, 20));
+  std::vector<std::vector<std::string>> steps;
+  {
+    const auto log = Open(Options(2));
+    for (uint64_t step = 0; step < 15; ++step) steps.push_back(Two(*log, step));
+  }
+  for (int p = 0; p < 3; ++p) broker_.Produce("clicks", p, Numbers(100 * p + 20, 5));
+  const auto log = Open(Options(2), 7);
+  for (uint64_t step = 7; step < 15; ++step) EXPECT_EQ(Two(*log, step), steps[step]) << step;
+  for (uint64_t step = 15; step < 37; ++step) steps.push_back(Two(*log, step));
+  // A replay in the same process.
+  for (uint64_t step : {0, 36, 14, 22}) EXPECT_EQ(Two(*log, step), steps[step]) << step;
+  std::multiset<std::string> all, each;
+  for (const auto& step : steps) all.insert(step.begin(), step.end());
+  for (int i = 0; i < 75; ++i) each.insert(std::to_string(100 * (i / 25) + i % 25));
+  all.insert(Read(*log, 37, 0, 1)->at(0));
+  EXPECT_EQ(all, each);
+}
+
+TEST_F(KafkaLogTest, RanksReadTheirPartitions) {
+  broker_.CreateTopic("clicks", 3);
+  for (int p = 0; p < 3; ++p) broker_.Produce("clicks", p, {"a" + std::to_string(p)});
+  const auto first = Open(Options(3, 2, 0)), second = Open(Options(3, 2, 1));
+  broker_.Produce("clicks", 0, {"b0"});
+  EXPECT_THAT(*Read(*first, 0, 0, 1), ElementsAre("a0"));
+  EXPECT_THAT(*Read(*second, 0, 1, 1), ElementsAre("a1"));
+  EXPECT_THAT(ReadFile(dir_ / ".tandem-kafka-job-1"),
+              HasSubstr("topic clicks\n1 0 0 0\n1 0 1 1\n"));
+  EXPECT_THAT(ReadFile(dir_ / ".tandem-batch-job"), "3 2\n");
+}
+
+// A rank that began a step of sync updates earlier than the others would wait for them in the step.
+TEST_F(KafkaLogTest, RanksBeginAStepTogether) {
+  broker_.CreateTopic("clicks", 2);
+  broker_.Produce("clicks", 0, {"a", "b"});
+  KafkaLogOptions options = Options(2, 2, 0);
+  options.together = true;
+  const auto first = Open(options);
+  options.share.rank = 1;
+  const auto second = Open(options);
+  auto early = std::async(std::launch::async, [&] { return *Read(*first, 0, 0, 1); });
+  EXPECT_EQ(early.wait_for(std::chrono::milliseconds(300)), std::future_status::timeout);
+  broker_.Produce("clicks", 1, {"c"});
+  EXPECT_THAT(*Read(*second, 0, 1, 1), ElementsAre("c"));
+  EXPECT_THAT(early.get(), ElementsAre("a"));
+}
+
+TEST_F(KafkaLogTest, AReadWaitsForRecordsUntilItIsStopped) {
+  broker_.CreateTopic("clicks", 1);
+  broker_.Produce("clicks", 0, {"a"});
+  const auto log = Open(Options(2));
+  auto read = std::async(std::launch::async, [&] { return Error(*log, 0); });
+  log->EndWaits();
+  EXPECT_THAT(read.get(), HasSubstr("CANCELLED"));
+  log->AllowWaits();
+  broker_.Produce("clicks", 0, {"", "b\n"});  // the empty message is no record
+  EXPECT_THAT(Two(*log, 0), ElementsAre("a", "b"));
+}
+
+TEST_F(KafkaLogTest, ABrokerThatVanishesIsAwaited) {
+  broker_.CreateTopic("clicks", 1);
+  broker_.Produce("clicks", 0, Numbers(0, 4));
+  const auto log = Open(Options(2));
+  EXPECT_THAT(Two(*log, 0), ElementsAre("0", "1"));
+  EXPECT_THAT(Two(*log, 1), ElementsAre("2", "3"));
+  testing::internal::CaptureStderr();
+  broker_.SetDown(1, true);
+  auto read = std::async(std::launch::async, [&] { return Two(*log, 2); });
+  EXPECT_EQ(read.wait_for(std::chrono::seconds(4)), std::future_status::timeout);
+  broker_.SetDown(1, false);
+  broker_.Produce("clicks", 0, Numbers(4, 2));
+  EXPECT_THAT(read.get(), ElementsAre("4", "5"));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("topic clicks: the brokers 127.0.0.1:"),
+                    HasSubstr("the trainer waits for a broker for up to 60.0s"), HasSubstr("the brokers reply again after")));
+}
+
+TEST_F(KafkaLogTest, AnAbsentBrokerEndsTheJobAfterAWhile) {
+  broker_.SetDown(1, true);
+  KafkaLogOptions options = Options(2);
+  options.feed.broker_wait = std::chrono::seconds(2);
+  const auto log = Open(options);
+  EXPECT_THAT(Error(*log, 0),
+              AllOf(HasSubstr("UNAVAILABLE"), HasSubstr(broker_.address()), HasSubstr("[TD2011]")));
+}
+
+TEST_F(KafkaLogTest, ErrorsOfRequestsAreRetried) {
+  broker_.CreateTopic("clicks", 1);
+  broker_.Produce("clicks", 0, Numbers(0, 6));
+  const auto log = Open(Options(2));
+  broker_.FailRequests(kMetadata, 2, kNotLeader);
+  EXPECT_THAT(Two(*log, 0), ElementsAre("0", "1"));
+  broker_.FailRequests(kFetch, 3, kNotLeader);
+  broker_.Produce("clicks", 0, Numbers(6, 2));
+  for (uint64_t step = 1; step < 4; ++step) {
+    EXPECT_THAT(Two(*log, step), ElementsAreArray(Numbers(static_cast<int>(2 * step), 2)));
+  }
+}
+
+TEST_F(KafkaLogTest, RecordsThatTheBrokerHasRemovedAreNamed) {
+  broker_.CreateTopic("clicks", 1);
+  broker_.Produce("clicks", 0, Numbers(0, 2));
+  EXPECT_THAT(Two(*Open(Options(2)), 0), ElementsAre("0", "1"));
+  // The mock broker keeps 5 MiB of a partition.
+  for (int i = 0; i < 12; ++i) broker_.Produce("clicks", 0, {std::string(900'000, 'x')});
+  EXPECT_THAT(
+      Error(*Open(Options(2), 1), 1),
+      AllOf(HasSubstr("topic clicks, partition 0: the job needs offset 2, but the "
+                      "brokers have offsets "),
+            HasSubstr("[TD2012]")));
+  EXPECT_THAT(Error(*Open(Options(2)), 0), HasSubstr("needs offset 0"));
+}
+
+TEST_F(KafkaLogTest, AnUnknownTopicIsNamed) {
+  broker_.CreateTopic("other", 1);
+  broker_.SetTopicError("clicks", 3);
+  EXPECT_THAT(Error(*Open(Options(2)), 0),
+              AllOf(HasSubstr("topic clicks: the brokers 127.0.0.1:"),
+                    HasSubstr("have no such topic or partition [TD2013]")));
+}
+
+TEST_F(KafkaLogTest, ATopicThatMayNotBeReadIsNamed) {
+  broker_.CreateTopic("clicks", 1);
+  broker_.SetTopicError("clicks", kTopicAuthorizationFailed);
+  EXPECT_THAT(Error(*Open(Options(2)), 0),
+              AllOf(HasSubstr("topic clicks: "), HasSubstr("PERMISSION_DENIED"), HasSubstr("[TD2013]")));
+}
+
+TEST_F(KafkaLogTest, FewerPartitionsThanBeforeOrThanRanksAreRefused) {
+  broker_.CreateTopic("clicks", 2);
+  broker_.Produce("clicks", 0, {"a", "b"});
+  WriteFile(dir_ / ".tandem-kafka-job-0", std::string("topic clicks\n2 0 0 0\n0 0 0 0\n"));
+  EXPECT_THAT(Error(*Open(Options(2)), 0), AllOf(HasSubstr("topic clicks has 2 partitions, but "),
+                                                 HasSubstr("has offsets of partition 2 [TD2013]")));
+  const auto third = Open(Options(6, 3, 2));
+  EXPECT_THAT(ToString(Read(*third, 0, 4, 2).status()),
+              HasSubstr("topic clicks has 2 partitions, but the job has 3 workers"));
+}
+
+TEST_F(KafkaLogTest, ALatePartitionBeginsAtItsFirstRecord) {
+  broker_.CreateTopic("clicks", 2);
+  broker_.Produce("clicks", 0, {"a"});
+  // Partition 1 did not exist when the job began.
+  WriteFile(dir_ / ".tandem-kafka-job-0", std::string("topic clicks\n0 1 1 0\n"));
+  broker_.Produce("clicks", 1, {"b", "c"});
+  KafkaLogOptions options = Options(2);
+  options.latest = true;
+  EXPECT_THAT(Two(*Open(options), 0), ElementsAre("b", "c"));
+}
+
+TEST_F(KafkaLogTest, LatestBeginsAtTheEnd) {
+  broker_.CreateTopic("clicks", 2);
+  broker_.Produce("clicks", 0, {"a"});
+  KafkaLogOptions options = Options(2);
+  options.latest = true;
+  const auto log = Open(options);
+  auto read = std::async(std::launch::async, [&] { return Two(*log, 0); });
+  while (ReadFile(dir_ / ".tandem-kafka-job-0").empty()) std::this_thread::yield();
+  broker_.Produce("clicks", 0, {"b", "c"});
+  EXPECT_THAT(read.get(), ElementsAre("b", "c"));
+}
+
+TEST_F(KafkaLogTest, AJobNeedsItsPositions) {
+  broker_.CreateTopic("clicks", 1);
+  broker_.Produce("clicks", 0, Numbers(0, 8));
+  Two(*Open(Options(2)), 0);
+  std::filesystem::remove(dir_ / ".tandem-kafka-job-0");
+  EXPECT_THAT(
+      Error(*Open(Options(2), 3), 3),
+      HasSubstr("has the offsets of 0 records, but the job continues with record 6 [TD2010]"));
+  WriteFile(dir_ / ".tandem-kafka-job-0", std::string("topic views\n"));
+  EXPECT_THAT(Error(*Open(Options(2), 3), 3),
+              HasSubstr("begins with \"topic views\", but the job reads topic clicks [TD2013]"));
+  WriteFile(dir_ / ".tandem-kafka-job-0", std::string("topic clicks\n0 0 4 4\n0 5 6 1\n"));
+  EXPECT_THAT(Error(*Open(Options(2), 3), 3), HasSubstr("offset 21: the line is not"));
+}
+
+TEST_F(KafkaLogTest, SettingsOfAFileAreChecked) {
+  const auto error = [&](const std::string& text) {
+    WriteFile(dir_ / "properties", text);
+    return ToString(
+        KafkaLog::Open(Options(2), [](std::string_view, bool) { return true; }).status());
+  };
+  EXPECT_THAT(
+      error("\nsecurity.protocl=SSL\n"),
+      AllOf(HasSubstr("properties:2: No such configuration property"), HasSubstr("[TD2014]")));
+  EXPECT_THAT(error("group.id=a\n"), HasSubstr("group.id cannot be set"));
+  EXPECT_THAT(error("ssl\n"), HasSubstr("the line is not \"NAME=VALUE\" [TD2014]"));
+  EXPECT_EQ(error("sasl.username=a\nsasl.password=b\n"), "OK");
+}
+
+}  // namespace
+}  // namespace tandem::reader

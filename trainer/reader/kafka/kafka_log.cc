@@ -1,0 +1,224 @@
+#include "trainer/reader/kafka/kafka_log.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "common/base/require.h"
+#include "trainer/reader/input/sampler.h"
+#include "trainer/reader/stream/batch_file.h"
+
+namespace tandem::reader {
+namespace {
+
+BatchShare ShareOfRank(const LogShare& share, uint32_t rank) {
+  return ShareOf(static_cast<uint32_t>(share.global_batch), rank, share.ranks);
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<KafkaLog>> KafkaLog::Open(const KafkaLogOptions& options,
+                                                   const IsRecord& is_record) {
+  TD_REQUIRE(options.share.global_batch > 0 && options.share.rank < options.share.ranks);
+  TD_REQUIRE(is_record != nullptr);
+  struct stat info {};
+  if (stat(options.positions.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
+    return NotFound(
+        "data.stream.kafka.positions: directory %s does not exist [TD2001]; hint: create it before "
+        "the job starts",
+        options.positions);
+  }
+  std::unique_ptr<KafkaLog> log(new KafkaLog(options));
+  const auto is_text = [is_record](std::string_view text) { return is_record(text, false); };
+  TD_ASSIGN_OR_RETURN(log->feed_, KafkaFeed::Open(options.feed, is_text, &log->waits_));
+  return log;
+}
+
+std::string KafkaLog::Describe() const {
+  return absl::StrFormat("topic %s of the brokers %s; the positions are in %s", topic(),
+                         options_.feed.topic.brokers, options_.positions);
+}
+
+Status KafkaLog::Begin(const std::string& job, uint64_t step) {
+  TD_RETURN_IF_ERROR(
+      CheckBatchFile(options_.positions, "topic " + topic(), job, step, options_.share));
+  const auto path = [&](uint32_t rank) {
+    return absl::StrFormat("%s/.tandem-kafka-%s-%d", options_.positions, FileNameOf(job), rank);
+  };
+  index_.emplace(path(options_.share.rank), topic());
+  peers_.clear();
+  for (uint32_t rank = 0; options_.together && rank < options_.share.ranks; ++rank) {
+    if (rank == options_.share.rank) continue;
+    peers_.try_emplace(rank, path(rank), topic());
+    TD_RETURN_IF_ERROR(peers_.at(rank).Load(UINT64_MAX));
+  }
+  positioned_ = false;
+  return OkStatus();
+}
+
+Status KafkaLog::Read(uint64_t step, uint64_t first, uint64_t count, LogLines* lines) {
+  const BatchShare share = ShareOfRank(options_.share, options_.share.rank);
+  TD_REQUIRE(index_.has_value());
+  TD_REQUIRE(first >= share.first && first + count <= share.first + share.size);
+  TD_RETURN_IF_ERROR(waits_.Check());
+  Status status = Seek(step * share.size + first - share.first);
+  int64_t newest = newest_time_ms_.load();
+  for (uint64_t i = 0; status.ok() && i < count; ++i) {
+    StatusOr<KafkaMessage> message = Next(count - i);
+    status = message.status();
+    if (!status.ok()) break;
+    newest = std::max(newest, message->time_ms());
+    lines->Add(message->text(), PlaceOf((*index_)[segment_].partition), message->offset());
+  }
+  if (status.ok()) status = AwaitPeers(step);
+  // The next read begins with the record that the failed read has taken first.
+  if (!status.ok()) positioned_ = false;
+  TD_RETURN_IF_ERROR(status);
+  newest_time_ms_ = newest;
+  index_->Forget(next_);
+  return OkStatus();
+}
+
+const std::shared_ptr<const std::string>& KafkaLog::PlaceOf(int32_t partition) {
+  std::shared_ptr<const std::string>& place = places_[partition];
+  if (place == nullptr) {
+    place = std::make_shared<const std::string>(
+        absl::StrFormat("topic %s, partition %d", topic(), partition));
+  }
+  return place;
+}
+
+Status KafkaLog::Seek(uint64_t number) {
+  if (positioned_ && number == next_) return OkStatus();
+  TD_RETURN_IF_ERROR(index_->Load(number));
+  if (index_->records() < number) {
+    return DataLoss(
+        "%s has the offsets of %d records, but the job continues with record %d [TD2010]; hint: "
+        "restore the file, or remove the job's positions and state to begin again",
+        index_->path(), index_->records(), number);
+  }
+  TD_RETURN_IF_ERROR(AddPartitions().status());
+  const std::optional<uint64_t> segment = index_->SegmentOf(number);
+  TD_REQUIRE(segment.has_value());
+  segment_ = *segment;
+  taken_ = 0;
+  std::map<int32_t, uint64_t> offsets = index_->next_offsets();
+  for (uint64_t i = index_->end_number(); i > segment_; --i) {
+    offsets[(*index_)[i - 1].partition] = (*index_)[i - 1].begin;
+  }
+  TD_RETURN_IF_ERROR(feed_->Seek(offsets));
+  next_ = segment_ < index_->end_number() ? (*index_)[segment_].first : number;
+  while (next_ < number) TD_RETURN_IF_ERROR(Next(1).status());
+  positioned_ = true;
+  return OkStatus();
+}
+
+StatusOr<KafkaMessage> KafkaLog::Next(uint64_t wanted) {
+  while (true) {
+    if (segment_ == index_->end_number()) {
+      TD_RETURN_IF_ERROR(Extend(wanted));
+      continue;
+    }
+    const SegmentIndex::Segment& segment = (*index_)[segment_];
+    if (taken_ == segment.records) {
+      ++segment_;
+      taken_ = 0;
+      continue;
+    }
+    TD_ASSIGN_OR_RETURN(KafkaMessage message, feed_->Next(segment.partition));
+    if (message.offset() < segment.begin || message.offset() >= segment.end) {
+      return DataLoss(
+          "%s: the offsets %d to %d had %d records, but the next record has offset %d [TD2012]; "
+          "hint: remove the job's positions and state to begin again",
+          *PlaceOf(segment.partition), segment.begin, segment.end, segment.records,
+          message.offset());
+    }
+    ++taken_;
+    ++next_;
+    return message;
+  }
+}
+
+Status KafkaLog::Extend(uint64_t wanted) {
+  TD_ASSIGN_OR_RETURN(const bool added, AddPartitions());
+  if (added) {
+    positioned_ = false;
+    return Seek(next_);
+  }
+  TD_RETURN_IF_ERROR(feed_->Gather(wanted));
+  std::vector<SegmentIndex::Segment> segments;
+  for (const auto& [partition, fetched] : feed_->fetched()) {
+    const uint64_t begin = index_->next_offsets().at(partition);
+    if (fetched.records.empty()) continue;
+    TD_REQUIRE(fetched.records.front().offset() >= begin);
+    segments.push_back({.partition = partition,
+                        .begin = begin,
+                        .end = fetched.end,
+                        .records = fetched.records.size()});
+  }
+  // If another process of this rank has added segments, these come first.
+  return segments.empty() ? OkStatus() : index_->Append(segments).status();
+}
+
+StatusOr<std::vector<int32_t>> KafkaLog::NewPartitions() {
+  TD_ASSIGN_OR_RETURN(const int32_t count, feed_->CountPartitions());
+  const auto ranks = static_cast<int32_t>(options_.share.ranks);
+  if (count < ranks) {
+    return FailedPrecondition(
+        "topic %s has %d partitions, but the job has %d workers, and each worker needs a partition "
+        "[TD2013]; hint: start at most %d workers, or add partitions",
+        topic(), count, ranks, count);
+  }
+  const std::map<int32_t, uint64_t>& known = index_->next_offsets();
+  if (!known.empty() && known.rbegin()->first >= count) {
+    return FailedPrecondition(
+        "topic %s has %d partitions, but %s has offsets of partition %d [TD2013]; hint: a new "
+        "topic needs a job with another name",
+        topic(), count, index_->path(), known.rbegin()->first);
+  }
+  std::vector<int32_t> missing;
+  for (auto p = static_cast<int32_t>(options_.share.rank); p < count; p += ranks) {
+    if (known.count(p) == 0) missing.push_back(p);
+  }
+  return missing;
+}
+
+// The last partition comes first in the file. If a process dies while it writes the first
+// partitions, the others are recognizable: a partition that the topic has got later has a higher
+// number than all partitions of the file.
+StatusOr<bool> KafkaLog::AddPartitions() {
+  bool added = false;
+  while (true) {
+    TD_ASSIGN_OR_RETURN(const std::vector<int32_t> missing, NewPartitions());
+    if (missing.empty()) return added;
+    const std::map<int32_t, uint64_t>& known = index_->next_offsets();
+    std::vector<SegmentIndex::Segment> segments;
+    for (auto p = missing.rbegin(); p != missing.rend(); ++p) {
+      const bool later = !known.empty() && *p > known.rbegin()->first;
+      TD_ASSIGN_OR_RETURN(const KafkaTopic::Offsets has, feed_->OffsetsOf(*p));
+      const uint64_t begin = options_.latest && !later ? has.end : has.begin;
+      segments.push_back({.partition = *p, .begin = begin, .end = begin});
+      LOG(INFO) << *PlaceOf(*p) << " begins with offset " << begin;
+    }
+    TD_RETURN_IF_ERROR(index_->Append(segments).status());
+    added = true;
+  }
+}
+
+Status KafkaLog::AwaitPeers(uint64_t step) {
+  RecordWait wait(options_.feed.wait_log);
+  for (auto& [rank, index] : peers_) {
+    const uint64_t needed = (step + 1) * ShareOfRank(options_.share, rank).size;
+    while (index.records() < needed) {
+      TD_RETURN_IF_ERROR(index.Refresh());
+      if (index.records() >= needed) break;
+      TD_RETURN_IF_ERROR(
+          feed_->Idle(&wait, absl::StrFormat("records of step %d for rank %d", step, rank)));
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace tandem::reader

@@ -1,0 +1,234 @@
+#include "trainer/reader/kafka/kafka_topic.h"
+
+#include <librdkafka/rdkafka.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <span>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "common/base/check.h"
+#include "common/base/clock.h"
+#include "common/base/require.h"
+#include "common/os/files.h"
+
+namespace tandem::reader {
+namespace {
+
+constexpr int kCallMs = 1000;
+constexpr uint64_t kPropertiesBytesMax = 1 << 16;
+constexpr size_t kTakeMax = 1024;  // messages of one call of librdkafka
+
+// Settings on which the positions of the ranks depend. A properties file may not change them.
+constexpr std::array<std::array<const char*, 2>, 4> kFixed = {{
+    {"auto.offset.reset", "error"},
+    {"enable.auto.commit", "false"},
+    {"enable.partition.eof", "false"},
+    {"isolation.level", "read_committed"},
+}};
+constexpr std::array<const char*, 5> kRefused = {"bootstrap.servers", "metadata.broker.list",
+                                                 "group.id", "auto.commit.enable",
+                                                 "enable.auto.offset.store"};
+// A properties file may change these settings.
+constexpr std::array<std::array<const char*, 2>, 3> kDefaults = {{
+    {"queued.min.messages", "10000"},
+    {"queued.max.messages.kbytes", "16384"},  // of each partition
+    {"reconnect.backoff.max.ms", "1000"},
+}};
+
+using Conf = std::unique_ptr<rd_kafka_conf_t, void (*)(rd_kafka_conf_t*)>;
+
+Status Set(rd_kafka_conf_t* conf, const std::string& name, const std::string& value) {
+  char why[512];
+  if (rd_kafka_conf_set(conf, name.c_str(), value.c_str(), why, sizeof why) == RD_KAFKA_CONF_OK) {
+    return OkStatus();
+  }
+  return InvalidArgument("%s [TD2014]", why);
+}
+
+Status SetOfLine(rd_kafka_conf_t* conf, const std::string& line) {
+  const std::string text(absl::StripAsciiWhitespace(line));
+  if (text.empty() || text.starts_with("#")) return OkStatus();
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos) {
+    return InvalidArgument("the line is not \"NAME=VALUE\" [TD2014]");
+  }
+  const std::string name(absl::StripAsciiWhitespace(text.substr(0, equals)));
+  const std::string value(absl::StripAsciiWhitespace(text.substr(equals + 1)));
+  const bool fixed = std::ranges::any_of(kFixed, [&](const auto& own) { return name == own[0]; }) ||
+                     std::ranges::any_of(kRefused, [&](const char* own) { return name == own; });
+  if (fixed) {
+    return InvalidArgument(
+        "%s cannot be set, because Tandem sets it [TD2014]; hint: remove the line", name);
+  }
+  return Set(conf, name, value);
+}
+
+Status SetOfFile(rd_kafka_conf_t* conf, const std::string& path) {
+  if (path.empty()) return OkStatus();
+  const StatusOr<std::string> text = ReadSmallFile(path, kPropertiesBytesMax);
+  if (!text.ok()) return Annotate(text.status(), "data.stream.kafka.properties");
+  int number = 0;
+  const std::vector<std::string> lines = absl::StrSplit(*text, '\n');
+  for (const std::string& line : lines) {
+    TD_RETURN_IF_ERROR(Annotate(SetOfLine(conf, line), absl::StrFormat("%s:%d", path, ++number)));
+  }
+  return OkStatus();
+}
+
+// Threads of librdkafka log here. A broker that does not reply causes a line for each attempt, so
+// at most one line a second is written.
+void Log(const rd_kafka_t*, int level, const char*, const char* text) {
+  constexpr int kWarning = 4;  // of syslog
+  static std::atomic<int64_t> last_ms{-1000};
+  const int64_t now =
+      std::chrono::duration_cast<std::chrono::milliseconds>(SteadyNow().time_since_epoch()).count();
+  if (level > kWarning || now - last_ms.load() < 1000) return;
+  last_ms = now;
+  LOG(WARNING) << "Kafka: " << text;
+}
+
+}  // namespace
+
+void KafkaMessage::Destroy::operator()(rd_kafka_message_s* message) const {
+  rd_kafka_message_destroy(message);
+}
+
+std::string_view KafkaMessage::text() const {
+  if (message_->payload == nullptr) return {};
+  std::string_view text(static_cast<const char*>(message_->payload), message_->len);
+  if (text.ends_with('\n')) text.remove_suffix(1);
+  if (text.ends_with('\r')) text.remove_suffix(1);
+  return text;
+}
+
+uint64_t KafkaMessage::offset() const { return static_cast<uint64_t>(message_->offset); }
+
+int64_t KafkaMessage::time_ms() const {
+  rd_kafka_timestamp_type_t type{};
+  return std::max<int64_t>(rd_kafka_message_timestamp(message_.get(), &type), 0);
+}
+
+StatusOr<std::unique_ptr<KafkaTopic>> KafkaTopic::Open(const KafkaTopicOptions& options) {
+  Conf conf(rd_kafka_conf_new(), rd_kafka_conf_destroy);
+  rd_kafka_conf_set_log_cb(conf.get(), Log);
+  for (const auto& [name, value] : kDefaults) TD_RETURN_IF_ERROR(Set(conf.get(), name, value));
+  TD_RETURN_IF_ERROR(SetOfFile(conf.get(), options.properties));
+  for (const auto& [name, value] : kFixed) TD_RETURN_IF_ERROR(Set(conf.get(), name, value));
+  TD_RETURN_IF_ERROR(Set(conf.get(), "bootstrap.servers", options.brokers));
+  char why[512];
+  rd_kafka_t* const client = rd_kafka_new(RD_KAFKA_CONSUMER, conf.get(), why, sizeof why);
+  if (client == nullptr) {
+    return InvalidArgument("data.stream.kafka: librdkafka refuses the settings: %s [TD2014]", why);
+  }
+  static_cast<void>(conf.release());  // the client has it
+  rd_kafka_topic_t* const topic = rd_kafka_topic_new(client, options.topic.c_str(), nullptr);
+  if (topic == nullptr) {
+    const rd_kafka_resp_err_t error = rd_kafka_last_error();
+    rd_kafka_destroy(client);
+    return InvalidArgument("data.stream.kafka.topic \"%s\": %s [TD2014]", options.topic,
+                           rd_kafka_err2str(error));
+  }
+  return std::unique_ptr<KafkaTopic>(new KafkaTopic(client, topic, options));
+}
+
+KafkaTopic::~KafkaTopic() {
+  for (size_t p = 0; p < started_.size(); ++p) {
+    if (started_[p]) rd_kafka_consume_stop(topic_, static_cast<int32_t>(p));
+  }
+  rd_kafka_topic_destroy(topic_);
+  rd_kafka_destroy(client_);
+}
+
+Status KafkaTopic::ErrorOf(int error, std::string_view what) const {
+  const char* const why = rd_kafka_err2str(static_cast<rd_kafka_resp_err_t>(error));
+  switch (error) {
+    case RD_KAFKA_RESP_ERR_NO_ERROR:
+      return OkStatus();
+    case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
+    case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
+    case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
+      return NotFound(
+          "topic %s: the brokers %s have no such topic or partition [TD2013]; hint: create the "
+          "topic, or correct data.stream.kafka",
+          options_.topic, options_.brokers);
+    case RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED:
+    case RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED:
+      return PermissionDenied(
+          "topic %s: the brokers %s refuse to %s: %s [TD2013]; hint: allow the user of "
+          "data.stream.kafka.properties to read the topic",
+          options_.topic, options_.brokers, std::string(what), why);
+    default:
+      return Unavailable("topic %s: the brokers %s did not %s: %s", options_.topic,
+                         options_.brokers, std::string(what), why);
+  }
+}
+
+StatusOr<int32_t> KafkaTopic::CountPartitions() {
+  const rd_kafka_metadata_t* found = nullptr;
+  TD_RETURN_IF_ERROR(
+      ErrorOf(rd_kafka_metadata(client_, 0, topic_, &found, kCallMs), "describe the topic"));
+  const std::unique_ptr<const rd_kafka_metadata_t, void (*)(const rd_kafka_metadata_t*)> owned(
+      found, rd_kafka_metadata_destroy);
+  if (found->topic_cnt != 1) return Unavailable("topic %s: empty reply", options_.topic);
+  const rd_kafka_metadata_topic_t& topic = found->topics[0];
+  TD_RETURN_IF_ERROR(ErrorOf(topic.err, "describe the topic"));
+  return topic.partition_cnt;
+}
+
+StatusOr<KafkaTopic::Offsets> KafkaTopic::OffsetsOf(int32_t partition) {
+  int64_t begin = 0, end = 0;
+  TD_RETURN_IF_ERROR(ErrorOf(rd_kafka_query_watermark_offsets(client_, options_.topic.c_str(),
+                                                              partition, &begin, &end, kCallMs),
+                             absl::StrFormat("say the offsets of partition %d", partition)));
+  return Offsets{static_cast<uint64_t>(std::max<int64_t>(begin, 0)),
+                 static_cast<uint64_t>(std::max<int64_t>(end, 0))};
+}
+
+Status KafkaTopic::Start(int32_t partition, uint64_t offset) {
+  TD_REQUIRE(partition >= 0);
+  const auto at = static_cast<size_t>(partition);
+  if (started_.size() <= at) started_.resize(at + 1);
+  if (started_[at]) rd_kafka_consume_stop(topic_, partition);
+  started_[at] = true;
+  if (rd_kafka_consume_start(topic_, partition, static_cast<int64_t>(offset)) == 0) {
+    return OkStatus();
+  }
+  return Internal("topic %s: partition %d cannot be read: %s", options_.topic, partition,
+                  rd_kafka_err2str(rd_kafka_last_error()));
+}
+
+Status KafkaTopic::Take(int32_t partition, size_t count, std::vector<KafkaMessage>* messages) {
+  rd_kafka_poll(client_, 0);  // serves the callbacks
+  std::array<rd_kafka_message_t*, kTakeMax> got{};
+  while (count > 0) {
+    const ssize_t taken =
+        rd_kafka_consume_batch(topic_, partition, 0, got.data(), std::min(count, got.size()));
+    if (taken <= 0) return OkStatus();
+    count -= static_cast<size_t>(taken);
+    Status status;
+    for (rd_kafka_message_t* const raw : std::span(got).first(static_cast<size_t>(taken))) {
+      KafkaMessage message(raw);
+      if (raw->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        if (status.ok()) messages->push_back(std::move(message));
+      } else if (raw->err == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET ||
+                 raw->err == RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE) {
+        status = OutOfRange("topic %s, partition %d: %s", options_.topic, partition,
+                            rd_kafka_message_errstr(raw));
+      } else if (const Status error = ErrorOf(raw->err, "send messages");
+                 error.code() == StatusCode::kPermissionDenied) {
+        status = error;
+      } else {
+        // librdkafka fetches again.
+        Log(client_, 0, "", rd_kafka_message_errstr(raw));
+      }
+    }
+    TD_RETURN_IF_ERROR(status);
+  }
+  return OkStatus();
+}
+
+}  // namespace tandem::reader

@@ -1,0 +1,79 @@
+// A topic of Kafka, read by partition and offset without a consumer group.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/base/status.h"
+
+// Types of librdkafka, which only kafka_topic.cc includes.
+struct rd_kafka_s;
+struct rd_kafka_topic_s;
+struct rd_kafka_message_s;
+
+namespace tandem::reader {
+
+// A message of a partition. Owns its text.
+class KafkaMessage {
+ public:
+  explicit KafkaMessage(rd_kafka_message_s* message) : message_(message) {}
+
+  std::string_view text() const;  // without a line end after it; "": the message has no value
+  uint64_t offset() const;
+  int64_t time_ms() const;  // Unix time that the message carries, in milliseconds; 0: none
+
+ private:
+  struct Destroy {
+    void operator()(rd_kafka_message_s* message) const;
+  };
+  std::unique_ptr<rd_kafka_message_s, Destroy> message_;
+};
+
+struct KafkaTopicOptions {
+  std::string brokers;     // "HOST:PORT,HOST:PORT"
+  std::string topic;       // name of the topic
+  std::string properties;  // path of a file with settings of librdkafka; "": no file
+};
+
+// A connection to the brokers of a topic. The threads of librdkafka fetch messages of the started
+// partitions ahead, up to a bound. Not thread-safe.
+class KafkaTopic {
+ public:
+  struct Offsets {
+    uint64_t begin = 0, end = 0;  // the broker has [begin, end)
+  };
+
+  // Reads the settings. Connects in the background. NOT_FOUND: there is no file of settings.
+  // INVALID_ARGUMENT: a setting is unknown or wrong (the message names its line).
+  static StatusOr<std::unique_ptr<KafkaTopic>> Open(const KafkaTopicOptions& options);
+  ~KafkaTopic();
+  KafkaTopic(const KafkaTopic&) = delete;
+  KafkaTopic& operator=(const KafkaTopic&) = delete;
+
+  // Asks a broker for the number of partitions. Blocks for up to one second. UNAVAILABLE: no broker
+  // replied in this time. NOT_FOUND: the brokers have no such topic. PERMISSION_DENIED: the user of
+  // the settings may not read the topic.
+  StatusOr<int32_t> CountPartitions();
+  // Asks a broker for the offsets of a partition. Blocks and fails as CountPartitions.
+  StatusOr<Offsets> OffsetsOf(int32_t partition);
+  // Fetches the messages of a partition from `offset` on. Discards messages that were fetched.
+  Status Start(int32_t partition, uint64_t offset);
+  // Appends up to `count` fetched messages of a started partition. Does not block. OUT_OF_RANGE:
+  // the broker does not have the next offset. PERMISSION_DENIED: as CountPartitions.
+  Status Take(int32_t partition, size_t count, std::vector<KafkaMessage>* messages);
+
+ private:
+  KafkaTopic(rd_kafka_s* client, rd_kafka_topic_s* topic, const KafkaTopicOptions& options)
+      : options_(options), client_(client), topic_(topic) {}
+  Status ErrorOf(int error, std::string_view what) const;
+
+  const KafkaTopicOptions options_;
+  rd_kafka_s* const client_;       // owned
+  rd_kafka_topic_s* const topic_;  // owned
+  std::vector<bool> started_;      // by partition
+};
+
+}  // namespace tandem::reader

@@ -1,0 +1,23 @@
+// The size of the steps of a job, stored next to its stream.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/base/status.h"
+#include "trainer/reader/stream/record_log.h"
+
+namespace tandem::reader {
+
+// Compares the global batch and the number of ranks of `share` with the file
+// `dir`/.tandem-batch-JOB, in which rank 0 stores both when the job begins with step 0. A file of
+// an earlier version has no number of ranks. `source`: name of the stream, for the message.
+// FAILED_PRECONDITION: the earlier steps had other sizes, so `step` does not say which records they
+// had.
+Status CheckBatchFile(const std::string& dir, const std::string& source, const std::string& job,
+                      uint64_t step, const LogShare& share);
+
+// Returns the name of a job as a part of a file name.
+std::string FileNameOf(const std::string& job);
+
+}  // namespace tandem::reader
