@@ -11,30 +11,28 @@ using enum PeerRole;
 constexpr PeerRole kTrainers[] = {kTrainer};
 constexpr PeerRole kAdmins[] = {kAdmin};
 constexpr PeerRole kTrainersAndAdmins[] = {kTrainer, kAdmin};
+constexpr PeerRole kReaders[] = {kTrainer, kReader, kAdmin};
 constexpr PeerRole kPservers[] = {kPserver};
-constexpr PeerRole kAllCallers[] = {kTrainer, kObserver, kPserver, kAdmin};
+constexpr PeerRole kAllCallers[] = {kTrainer, kObserver, kReader, kPserver, kAdmin};
 
 constexpr PserverCallRow kRows[] = {
     {.call = PserverCall::kConfigure, .name = "Configure", .roles = kTrainers, .patient = true},
     {.call = PserverCall::kInitParams, .name = "InitParams", .roles = kTrainers},
     {.call = PserverCall::kWaitInit, .name = "WaitInit", .roles = kTrainers},
     {.call = PserverCall::kPush, .name = "Push", .roles = kTrainers, .carries_values = true},
-    {.call = PserverCall::kPull,
-     .name = "Pull",
-     .roles = kTrainersAndAdmins,
-     .carries_values = true},
+    {.call = PserverCall::kPull, .name = "Pull", .roles = kReaders, .carries_values = true},
     {.call = PserverCall::kBarrier, .name = "Barrier", .roles = kTrainers},
     {.call = PserverCall::kComplete, .name = "Complete", .roles = kTrainers},
     {.call = PserverCall::kGetStatus, .name = "GetStatus", .roles = kAllCallers},
     {.call = PserverCall::kSaveCheckpoint, .name = "SaveCheckpoint", .roles = kTrainersAndAdmins},
     {.call = PserverCall::kRestoreCheckpoint, .name = "RestoreCheckpoint", .roles = kAdmins},
     {.call = PserverCall::kPullState, .name = "PullState", .roles = kTrainersAndAdmins},
-    {.call = PserverCall::kPullTable, .name = "PullTable", .roles = kTrainersAndAdmins},
+    {.call = PserverCall::kPullTable, .name = "PullTable", .roles = kReaders},
     {.call = PserverCall::kOpenShmChannel,
      .name = "OpenLane",
      .v1_name = "OpenShmChannel",
      .roles = kTrainers},
-    {.call = PserverCall::kExchangeMap, .name = "ExchangeMap", .roles = kTrainersAndAdmins},
+    {.call = PserverCall::kExchangeMap, .name = "ExchangeMap", .roles = kReaders},
     {.call = PserverCall::kFreezeBuckets, .name = "FreezeBuckets", .roles = kAdmins},
     {.call = PserverCall::kOfferBuckets,
      .name = "OfferBuckets",
@@ -59,7 +57,7 @@ constexpr PserverCallRow kRows[] = {
     {.call = PserverCall::kOpenSession, .name = "OpenSession", .roles = kAllCallers},
     {.call = PserverCall::kFetchLog, .name = "FetchLog", .roles = kPservers},
     {.call = PserverCall::kFetchCheckpoint, .name = "FetchCheckpoint", .roles = kPservers},
-    {.call = PserverCall::kFetchChanges, .name = "FetchChanges", .roles = kTrainersAndAdmins},
+    {.call = PserverCall::kFetchChanges, .name = "FetchChanges", .roles = kReaders},
 };
 
 constexpr bool IsIndexedByCall() {

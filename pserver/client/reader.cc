@@ -19,6 +19,11 @@ constexpr size_t kIdsMax = size_t{4} << 20;
 // Pause before a read is repeated because rows have moved.
 constexpr Duration kMovePause = std::chrono::milliseconds(20);
 
+// Adds the name of a server to its error. Errors of the connection have it already.
+Status Named(const Status& status, const std::string& server) {
+  return status.message().find(server) == std::string::npos ? Annotate(status, server) : status;
+}
+
 Status NoOwner() {
   return OutOfRange(
       "none of the named servers serves some of the rows: a server of the job is not named, or "
@@ -42,13 +47,26 @@ StatusOr<std::unique_ptr<Reader>> Reader::Connect(const std::vector<std::string>
   if (servers.empty()) return InvalidArgument("a reader needs at least one server [TD1007]");
   const Time deadline = SteadyNow() + options.timeout;
   TD_ASSIGN_OR_RETURN(auto channel, GrpcPsChannel::Connect(servers, ChannelOptions(options)));
-  std::unique_ptr<Reader> reader(new Reader(options, servers.size(), std::move(channel)));
+  std::unique_ptr<Reader> reader(new Reader(options, servers, std::move(channel)));
   TD_RETURN_IF_ERROR(reader->FindOwners(deadline));
   return reader;
 }
 
-Reader::Reader(ReaderOptions options, size_t servers, std::unique_ptr<PsChannel> channel)
-    : options_(std::move(options)), servers_(servers), channel_(std::move(channel)) {}
+Reader::Reader(ReaderOptions options, const std::vector<std::string>& servers,
+               std::unique_ptr<PsChannel> channel)
+    : options_(std::move(options)), servers_(servers.size()), channel_(std::move(channel)) {
+  for (size_t s = 0; s < servers_; ++s) {
+    names_.push_back(PserverName(static_cast<int>(s), servers[s]));
+  }
+}
+
+Status Reader::CheckVersions(const MinVersions& least) const {
+  if (least.size() <= 1 || least.size() == servers_) return OkStatus();
+  return InvalidArgument(
+      "a read has %d minimum versions, expected none, one, or one of each of the %d servers "
+      "[TD1004]",
+      least.size(), servers_);
+}
 
 Reader::~Reader() { channel_->Close(); }
 
@@ -87,7 +105,7 @@ Status Reader::FindOwners(Time deadline) {
   std::array<int, kRowBuckets> owners;
   owners.fill(-1);
   for (size_t s = 0; s < servers_; ++s) {
-    TD_RETURN_IF_ERROR(answers[s].status);
+    TD_RETURN_IF_ERROR(Named(answers[s].status, names_[s]));
     for (const uint32_t bucket : answers[s].reply.bucket()) {
       if (bucket < kRowBuckets) owners[bucket] = static_cast<int>(s);
     }
@@ -97,13 +115,18 @@ Status Reader::FindOwners(Time deadline) {
   return OkStatus();
 }
 
-Status Reader::PullFrom(std::vector<std::shared_ptr<Call>>& calls, Time deadline) {
+Status Reader::PullFrom(std::vector<std::shared_ptr<Call>>& calls, const MinVersions& least,
+                        Time deadline) {
   TD_REQUIRE(!calls.empty());
   std::atomic<size_t> left = calls.size();
   const std::shared_ptr<PsEvent> done = channel_->MakeEvent();  // as in FindOwners
   for (const std::shared_ptr<Call>& call : calls) {
     call->request.set_job(options_.job);
     call->request.set_observer(true);
+    if (!least.empty()) {
+      call->request.set_min_version(least.size() == 1 ? least[0]
+                                                      : least[static_cast<size_t>(call->server)]);
+    }
     call->request.set_timeout_ms(
         static_cast<uint32_t>(std::max<int64_t>(1, Millis(deadline - channel_->Now()))));
     channel_->Call(call->server, rpc::PserverCall::kPull, rpc::EncodedProto(call->request),
@@ -121,11 +144,15 @@ Status Reader::PullFrom(std::vector<std::shared_ptr<Call>>& calls, Time deadline
   Await(*done, [this] {
     for (size_t s = 0; s < servers_; ++s) channel_->Abandon(static_cast<int>(s));
   });
-  for (const std::shared_ptr<Call>& call : calls) TD_RETURN_IF_ERROR(call->status);
+  for (const std::shared_ptr<Call>& call : calls) {
+    TD_RETURN_IF_ERROR(Named(call->status, names_[static_cast<size_t>(call->server)]));
+  }
   return OkStatus();
 }
 
-StatusOr<Reader::Rows> Reader::ReadRows(const std::string& table, std::span<const int64_t> ids) {
+StatusOr<Reader::Rows> Reader::ReadRows(const std::string& table, std::span<const int64_t> ids,
+                                        const MinVersions& least) {
+  TD_RETURN_IF_ERROR(CheckVersions(least));
   if (ids.empty() || ids.size() > kIdsMax) {
     return InvalidArgument("cannot read %d rows of table %s in one call, expected 1 to %d [TD1004]",
                            ids.size(), table, kIdsMax);
@@ -172,8 +199,8 @@ StatusOr<Reader::Rows> Reader::ReadRows(const std::string& table, std::span<cons
       };
       calls.push_back(std::move(call));
     }
-    const Status status =
-        Annotate(moving ? NoOwner() : PullFrom(calls, deadline), "reading rows of table " + table);
+    const Status status = Annotate(moving ? NoOwner() : PullFrom(calls, least, deadline),
+                                   "reading rows of table " + table);
     if (status.ok()) {
       for (const auto& call : calls)
         rows.versions[static_cast<size_t>(call->server)] = call->version;
@@ -198,7 +225,8 @@ bool Reader::LacksOwners() const {
   return lacking != 0 && lacking != std::ssize(owners_);
 }
 
-StatusOr<Reader::Dense> Reader::ReadDense() {
+StatusOr<Reader::Dense> Reader::ReadDense(const MinVersions& least) {
+  TD_RETURN_IF_ERROR(CheckVersions(least));
   const Time deadline = channel_->Now() + options_.timeout;
   while (LacksOwners()) {
     if (channel_->Now() >= deadline) return Annotate(NoOwner(), "reading dense variables");
@@ -227,7 +255,7 @@ StatusOr<Reader::Dense> Reader::ReadDense() {
     };
     calls.push_back(std::move(call));
   }
-  TD_RETURN_IF_ERROR(Annotate(PullFrom(calls, deadline), "reading dense variables"));
+  TD_RETURN_IF_ERROR(Annotate(PullFrom(calls, least, deadline), "reading dense variables"));
   Dense dense;
   for (const auto& call : calls) dense.versions.push_back(call->version);
   for (auto& [name, parts] : slices) {

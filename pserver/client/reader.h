@@ -33,6 +33,11 @@ class Reader {
     std::vector<uint64_t> versions;                       // as in Rows
   };
 
+  // The lowest versions with which a read is content, by the index of the server, in updates. Rows
+  // and Dense have such versions, so a later read with them sees no older values (monotonic reads).
+  // One version is that of all servers, as in sync mode. Empty: the newest values, without a wait.
+  using MinVersions = std::vector<uint64_t>;
+
   // Connects to the servers of a job. `servers`: their addresses in any order, such as
   // "127.0.0.1:7000". UNAVAILABLE, DEADLINE_EXCEEDED: a server does not reply. INVALID_ARGUMENT: an
   // address is invalid.
@@ -45,28 +50,37 @@ class Reader {
   // 4 Mi, and at most 1 GiB of values from one server. NOT_FOUND:
   // the job has no such table. OUT_OF_RANGE: none of the servers serves some rows until the time
   // limit.
-  StatusOr<Rows> ReadRows(const std::string& table, std::span<const int64_t> ids);
+  // Waits until each server has the version in `least`, at most until the time limit
+  // (DEADLINE_EXCEEDED). An error of a server names the server.
+  StatusOr<Rows> ReadRows(const std::string& table, std::span<const int64_t> ids,
+                          const MinVersions& least = {});
   // Reads all dense variables. UNAVAILABLE: a part of a variable moves between servers.
   // OUT_OF_RANGE: the job has tables, and none of the servers serves some of their rows until the
   // time limit. In this case, variables might be missing too.
-  StatusOr<Dense> ReadDense();
+  // Waits for versions, and names servers, as ReadRows does.
+  StatusOr<Dense> ReadDense(const MinVersions& least = {});
 
  private:
   struct Call;
-  Reader(ReaderOptions options, size_t servers, std::unique_ptr<PsChannel> channel);
+  Reader(ReaderOptions options, const std::vector<std::string>& servers,
+         std::unique_ptr<PsChannel> channel);
+  // INVALID_ARGUMENT: the number of versions is wrong.
+  Status CheckVersions(const MinVersions& least) const;
   // Asks all servers which row buckets they serve.
   Status FindOwners(Time deadline);
   // Waits before a read is repeated because rows have moved. CANCELLED: ReaderOptions::stop.
   Status Pause();
   // Returns whether the servers serve some row buckets, but not all.
   bool LacksOwners() const;
-  Status PullFrom(std::vector<std::shared_ptr<Call>>& calls, Time deadline);
+  Status PullFrom(std::vector<std::shared_ptr<Call>>& calls, const MinVersions& least,
+                  Time deadline);
   // Waits for `done`, which the calls in progress set when they end. Calls `cancel` to end them if
   // ReaderOptions::stop returns true.
   void Await(PsEvent& done, const std::function<void()>& cancel);
 
   const ReaderOptions options_;
   const size_t servers_;
+  std::vector<std::string> names_;  // names of the servers in messages
   const std::unique_ptr<PsChannel> channel_;
   mutable Mutex mu_;
   // By row bucket: index of its server; -1: no server serves it now.

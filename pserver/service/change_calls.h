@@ -19,4 +19,8 @@ class StateHistory;
 Status FetchTableChanges(const FetchChangesRequest& request, const StateHistory* history,
                          Shard& shard, FetchChangesReply* reply);
 
+// Returns whether the reader needs the reply now, so that the server does not hold its request
+// (FetchChangesRequest.wait_ms).
+bool HasChanges(const FetchChangesRequest& request, const FetchChangesReply& reply);
+
 }  // namespace tandem::pserver

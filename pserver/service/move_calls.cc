@@ -36,8 +36,15 @@ Status ExchangeMap(const ExchangeMapRequest& request, Shard& shard, ExchangeMapR
   return OkStatus();
 }
 
-Status ShowMap(const ExchangeMapRequest& request, Shard& shard, ExchangeMapReply* reply) {
-  if (!request.observer() || request.known().move_size() != 0) {
+Status ShowMap(const ExchangeMapRequest& request, bool reader, Shard& shard,
+               ExchangeMapReply* reply) {
+  const bool reads = request.observer() && request.known().move_size() == 0;
+  if (!reads && reader) {
+    return PermissionDenied(
+        "ExchangeMap: a caller with role reader must set observer and name no moves, because it is "
+        "no trainer [TD6009]; hint: read with tandem.ps.Reader, tandem read or tandem follow");
+  }
+  if (!reads) {
     return FailedPrecondition(
         "this server is a replica, which learns of moves only from its primary [TD4033]; hint: "
         "call its primary");

@@ -64,6 +64,9 @@ StateLog::Transfer TransferOf(const ParcelDef& parcel, uint32_t peer) {
   return t;
 }
 
+// Maximum of FetchChangesRequest::wait_ms.
+constexpr uint32_t kChangeWaitMsMax = 60'000;
+
 class PserverService final : public PserverHandlers {
  public:
   PserverService(PserverServiceOptions options, DurableShard& durable, TensorCalls& calls,
@@ -176,9 +179,11 @@ class PserverService final : public PserverHandlers {
   }
   ServerUnaryReactor* ExchangeMap(CallbackServerContext* context, const ExchangeMapRequest* request,
                                   ExchangeMapReply* reply) override {
-    if (options_.replica) {
-      return Work(context, PserverCall::kExchangeMap,
-                  [this, request, reply] { return ShowMap(*request, shard_, reply); });
+    const bool reader = IsReader(*context);
+    if (options_.replica || reader) {
+      return Work(context, PserverCall::kExchangeMap, [this, request, reader, reply] {
+        return ShowMap(*request, reader, shard_, reply);
+      });
     }
     return Move(context, PserverCall::kExchangeMap, [this, request, reply] {
       return tandem::pserver::ExchangeMap(*request, shard_, reply);
@@ -273,9 +278,16 @@ class PserverService final : public PserverHandlers {
   ServerUnaryReactor* FetchChanges(CallbackServerContext* context,
                                    const FetchChangesRequest* request,
                                    FetchChangesReply* reply) override {
-    return Work(context, PserverCall::kFetchChanges, [this, request, reply] {
-      return FetchTableChanges(*request, options_.history, shard_, reply);
+    const uint32_t wait_ms = std::min(request->wait_ms(), kChangeWaitMsMax);
+    auto gone = std::make_shared<std::atomic<bool>>(false);
+    ServerUnaryReactor* const reactor = NewWaitingReactor([this, gone] {
+      *gone = true;
+      shard_.Leave(gone.get());
     });
+    return HandTo(reactor, context, PserverCall::kFetchChanges, &threads_.others,
+                  [=, this](const Finish& finish) {
+                    PollChanges({request, reply, deadlines_.After(wait_ms), gone, finish});
+                  });
   }
   ServerUnaryReactor* OpenSession(CallbackServerContext* context, const OpenSessionRequest* request,
                                   OpenSessionReply* reply) override {
@@ -291,6 +303,8 @@ class PserverService final : public PserverHandlers {
   Status CheckSecret(const CallbackServerContext& context, PserverCall call) const;
   Status CheckJob(const std::string& job) const;
   Status CheckRole(const CallbackServerContext& context, PserverCall call) const;
+  // Returns whether the role of the caller is reader, so that the caller may only read.
+  bool IsReader(const CallbackServerContext& context) const;
   static Status CheckReads(PserverCall call);
   // Tells Admissions that the caller of this connection proved that it has the secret.
   void NoteProof(const CallbackServerContext& context, PserverCall call,
@@ -335,6 +349,16 @@ class PserverService final : public PserverHandlers {
                 });
   }
 
+  // A FetchChanges that the server holds until there are changes.
+  struct ChangePoll {
+    const FetchChangesRequest* request;
+    FetchChangesReply* reply;
+    Time until;                               // replies at this time, also without changes
+    std::shared_ptr<std::atomic<bool>> gone;  // true: the caller has disconnected
+    Finish finish;
+  };
+  // Reads the changes. Replies, or calls itself on a worker thread after the next update.
+  void PollChanges(const ChangePoll& poll);
   Status DoPullTable(const PullTableRequest& request, PullTableReply* reply);
   Status DoGetStatus(StatusReply* reply);
 
@@ -406,6 +430,14 @@ Status PserverService::CheckRole(const CallbackServerContext& context, PserverCa
     NoteProof(context, call, looks ? rpc::Standing::kObserver : rpc::Standing::kTrusted);
   }
   return status;
+}
+
+bool PserverService::IsReader(const CallbackServerContext& context) const {
+  if (!options_.roles) return false;
+  const std::vector<std::string> uris = UrisOf(context);
+  if (uris.size() != 1) return false;  // CheckRole rejects the call
+  const StatusOr<rpc::PeerIdentity> caller = rpc::ParseIdentity(uris[0]);
+  return caller.ok() && caller->role == rpc::PeerRole::kReader;
 }
 
 void PserverService::NoteProof(const CallbackServerContext& context, PserverCall call,
@@ -536,10 +568,41 @@ ServerUnaryReactor* PserverService::Pull(CallbackServerContext* context, const B
                                          ByteBuffer* reply) {
   const bool rows = AsksForRowsAlone(rpc::ReceivedMessage(*request).fragments());
   Runner& runner = rows ? threads_.row_pulls : threads_.pulls;
+  const bool reader = IsReader(*context);
   return HandWaiting(
       context, PserverCall::kPull, &runner, [=, this](const Finish& finish, const void* tag) {
-        calls_.Pull(rpc::ReceivedMessage(*request).fragments(), Into(reply, finish), tag);
+        calls_.Pull(rpc::ReceivedMessage(*request).fragments(), Into(reply, finish), tag, reader);
       });
+}
+
+void PserverService::PollChanges(const ChangePoll& poll) {
+  poll.reply->Clear();
+  const Status status = FetchTableChanges(*poll.request, options_.history, shard_, poll.reply);
+  if (!status.ok() || HasChanges(*poll.request, *poll.reply) ||
+      deadlines_.clock().Now() >= poll.until) {
+    return shard_.WhenLogged([status, finish = poll.finish](const Status& written) {
+      finish(status.ok() ? written : status);
+    });
+  }
+  PullQuery query;
+  query.caller.job = poll.request->job();
+  query.observer = query.version_only = true;
+  query.min_version = poll.reply->version() + 1;
+  const auto gone = poll.gone;
+  const auto until = poll.until;
+  shard_.Pull(
+      query, until,
+      [this, poll](const StatusOr<PullResult>& result) {
+        if (!result.ok() && result.status().code() != StatusCode::kDeadlineExceeded) {
+          return poll.finish(result.status());
+        }
+        const Status posted = threads_.others.Post([this, poll] { PollChanges(poll); });
+        if (!posted.ok()) poll.finish(posted);
+      },
+      gone.get());
+  // The caller may have disconnected before the call began to wait in the shard.
+  if (*gone) return shard_.Leave(gone.get());
+  deadlines_.Poke(until);
 }
 
 Status PserverService::DoPullTable(const PullTableRequest& request, PullTableReply* reply) {

@@ -139,7 +139,7 @@ void TensorCalls::StartPull(const CallerId& caller, const PullRequest& pull,
   deadlines_.Poke(deadline);
 }
 
-void TensorCalls::Pull(codec::Fragments request, Answer answer, const void* tag) {
+void TensorCalls::Pull(codec::Fragments request, Answer answer, const void* tag, bool reader) {
   const Call call{server_incarnation_, deadlines_.clock()};
   PullRequest pull;
   if (Status status = rpc::ParseMessage(request, &pull); !status.ok()) return answer(status, {});
@@ -149,6 +149,13 @@ void TensorCalls::Pull(codec::Fragments request, Answer answer, const void* tag)
         FailedPrecondition(
             "this server is a replica, which only readers may call [TD4033]; hint: trainers use "
             "the address of the replica's primary"),
+        {});
+  }
+  if (reader && !pull.observer()) {
+    return answer(
+        PermissionDenied(
+            "Pull: a caller with role reader must set observer, because it is no trainer [TD6009]; "
+            "hint: read with tandem.ps.Reader, tandem read or tandem follow"),
         {});
   }
   StartPull(

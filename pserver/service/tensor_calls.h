@@ -38,7 +38,9 @@ class TensorCalls {
   // change the bytes (shared memory of an shm RPC client). Such a change affects only the values of
   // the push. `tag` identifies the call for Shard::Leave.
   void Push(codec::Fragments request, Answer answer, const void* tag = nullptr);
-  void Pull(codec::Fragments request, Answer answer, const void* tag = nullptr);
+  // `reader`: the caller may only read, so a pull of a trainer is rejected.
+  void Pull(codec::Fragments request, Answer answer, const void* tag = nullptr,
+            bool reader = false);
 
  private:
   StatusOr<PushOutcome> TakePush(codec::Fragments message, const codec::CodedPush& push);

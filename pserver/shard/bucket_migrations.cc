@@ -295,9 +295,7 @@ void BucketMigrations::LearnMoves(const BucketMap& known) {
 }
 
 StatusOr<MapAnswer> BucketMigrations::Learn(const BucketMap& known) {
-  if (state_.params == nullptr) {
-    return MapAnswer{.map = {}, .generation = 0, .index = state_.options.index, .buckets = {}};
-  }
+  if (state_.params == nullptr) return Answer();
   Thaw();
   TD_RETURN_IF_ERROR(CheckNews(known));
   if (moves_.Concerns(known)) {
@@ -311,6 +309,9 @@ StatusOr<MapAnswer> BucketMigrations::Learn(const BucketMap& known) {
 }
 
 MapAnswer BucketMigrations::Answer() const {
+  if (state_.params == nullptr) {
+    return MapAnswer{.map = {}, .generation = 0, .index = state_.options.index, .buckets = {}};
+  }
   MapAnswer answer{.map = moves_.map,
                    .generation = moves_.generation,
                    .index = state_.options.index,

@@ -55,9 +55,9 @@ Status ChangeReader::AddBuckets(const ChangesQuery& query, SparseTable& table,
       break;
     }
     if (!table.buckets().serves(bucket)) continue;
-    TD_ASSIGN_OR_RETURN(
-        const TablePage page,
-        TableReads(table).Page(bucket, /*with_slots=*/false, SIZE_MAX, state_.version, bucket + 1));
+    TD_ASSIGN_OR_RETURN(const TablePage page,
+                        TableReads(table).Page(bucket, /*with_slots=*/false, SIZE_MAX,
+                                               state_.version, bucket + 1, query.score_min));
     const RowValues& rows = page.rows;
     changes.ids.insert(changes.ids.end(), rows.ids.begin(), rows.ids.end());
     changes.values.insert(changes.values.end(), rows.content.begin(), rows.content.end());
@@ -80,10 +80,12 @@ Status ChangeReader::AddChanged(const ChangesQuery& query, SparseTable& table,
   std::bitset<kRowBuckets> added;
   for (const int bucket : changes.buckets) added.set(static_cast<size_t>(bucket));
   std::erase_if(changed->ids, [&](uint64_t id) {
-    return added[static_cast<size_t>(RowBucket(id))] || !table.buckets().serves(RowBucket(id));
+    const int bucket = RowBucket(id);
+    return added[static_cast<size_t>(bucket)] || !table.buckets().serves(bucket) ||
+           bucket < query.begin || bucket >= query.end;
   });
   changes.up_to = changed->up_to;
-  return TableReads(table).ReadExisting(changed->ids, changes);
+  return TableReads(table).ReadExisting(changed->ids, query.score_min, changes);
 }
 
 void ChangeReader::AddServed(const SparseTable& table, TableChanges& changes) const {

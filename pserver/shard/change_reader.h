@@ -7,8 +7,7 @@
 
 namespace tandem::pserver {
 
-// Reads the state of the shard. Changes only the set of rows in memory. Not thread-safe (the
-// shard's lock guards it).
+// Reads the state of the shard, and changes nothing. Not thread-safe (the shard's lock guards it).
 class ChangeReader {
  public:
   // All arguments must outlive this object.

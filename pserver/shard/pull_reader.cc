@@ -39,6 +39,7 @@ StatusOr<PullResult> PullReader::Read(const PullQuery& query) {
                     .server_incarnation = state_.incarnation(),
                     .slices = {},
                     .update = state_.update};
+  if (query.version_only) return result;
   const bool kept = result.version + 1 == state_.version && state_.has_previous;
   if (IsPrevious(result) && !kept) {
     return FailedPrecondition(

@@ -63,4 +63,16 @@ StatusOr<size_t> Shard::Reads::CountRows(const std::string& job,
   return count;
 }
 
+StatusOr<size_t> Shard::Reads::CountTable(const std::string& job, const std::string& variable) {
+  MutexLock lock(shard_.mu_);
+  TD_RETURN_IF_ERROR(shard_.state_.broken);
+  TD_RETURN_IF_ERROR(shard_.replay_.CheckComplete());
+  TD_RETURN_IF_ERROR(shard_.state_.CheckInitialised());
+  TD_RETURN_IF_ERROR(CheckJob(job, shard_.state_.config.job));
+  SparseTables& tables = shard_.state_.params->tables();
+  const int table = tables.Find(variable);
+  if (table < 0) return NotFound("this server has no table \"%s\" [TD4034]", variable);
+  return TableReads(tables.table(table)).rows();
+}
+
 }  // namespace tandem::pserver

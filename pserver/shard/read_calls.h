@@ -31,7 +31,11 @@ class Shard::Reads {
   StatusOr<TableChanges> ReadChanges(const ChangesQuery& query);
 
   // Returns how many of `rows` exist: how many rows had a gradient and were not removed.
+  // The caller sends the number after WhenLogged, as for ReadChanges.
   StatusOr<size_t> CountRows(const std::string& job, const std::vector<PullRows>& rows);
+  // Returns the number of rows of a table on this server. NOT_FOUND: there is no such table. The
+  // caller sends the number after WhenLogged.
+  StatusOr<size_t> CountTable(const std::string& job, const std::string& variable);
 
  private:
   Shard& shard_;

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "common/tables/row_buckets.h"
+
 namespace tandem::pserver {
 
 // Changes of rows, in versions of one server. They are complete up to `version`. If `until` is
@@ -24,6 +26,10 @@ struct ChangesQuery {
   std::optional<ChangedUpTo> after;  // nullopt: the reader has nothing
   std::vector<int> buckets;          // row buckets of which the reader needs all rows, ascending
   size_t bytes_max = 0;              // bytes of rows from which on no more rows are added
+  // Row buckets [begin, end) whose changed rows the reader needs.
+  int begin = 0, end = kRowBuckets;
+  // Rows with a lower score count as removed; nullopt: all rows are read.
+  std::optional<float> score_min;
 };
 
 struct TableChanges {

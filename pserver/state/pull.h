@@ -31,6 +31,7 @@ struct PullQuery {
   // sync: the requested version, which must be the current or the previous version.
   std::optional<uint64_t> at_version;
   std::vector<PullRows> rows;
+  bool version_only = false;  // the result has no values, whatever `ranges` and `rows` are
 };
 // A slice in the reply to a pull, in shared, immutable memory that can be sent without a copy.
 struct PulledSlice {

@@ -1,12 +1,13 @@
 #include "pserver/tables/table_reads.h"
 
 #include <algorithm>
-#include <array>
+#include <cstring>
 
 namespace tandem::pserver {
 
 StatusOr<TablePage> TableReads::Page(int bucket, bool with_slots, uint64_t bytes_max,
-                                     uint64_t version, int end) const {
+                                     uint64_t version, int end,
+                                     std::optional<float> score_min) const {
   TablePage page;
   page.rows.variable = table_.spec_.variable;
   if (with_slots) {
@@ -16,8 +17,8 @@ StatusOr<TablePage> TableReads::Page(int bucket, bool with_slots, uint64_t bytes
   const auto bytes = [&page] {
     return page.rows.content.size() * sizeof(float) + page.rows.waiting.size() * sizeof(WaitingRow);
   };
-  const TableRowSet::ReadOptions read{.version = static_cast<uint32_t>(version),
-                                      .with_slots = with_slots};
+  const TableRowSet::ReadOptions read{
+      .version = static_cast<uint32_t>(version), .with_slots = with_slots, .score_min = score_min};
   for (; bucket < end && bytes() < bytes_max; ++bucket) {
     if (!table_.buckets_.serves(bucket)) continue;
     TD_RETURN_IF_ERROR(table_.rows_.AppendBucket(bucket, read, page.rows));
@@ -26,40 +27,73 @@ StatusOr<TablePage> TableReads::Page(int bucket, bool with_slots, uint64_t bytes
   return page;
 }
 
-Status TableReads::ReadExisting(std::span<const uint64_t> ids, TableChanges& changes) {
+Status TableReads::Find(std::span<const uint64_t> ids, Group& group) const {
+  group.at.resize(ids.size());
+  group.cold.clear();
+  group.values.clear();
+  const RowStore& store = table_.rows_.store();
+  store.Find(ids, group.at.data());
+  const RowTiers* const tiers = table_.rows_.tiers();
+  if (tiers == nullptr) return OkStatus();
+  std::vector<uint64_t> missing;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (group.at[i] == RowStore::kNone) missing.push_back(ids[i]);
+  }
+  const RowAccessor& accessor = table_.rows_.accessor();
+  return tiers->Read(missing, [&](const ColdRow& row) {
+    const size_t begin = group.values.size();
+    group.cold[row.id] = {accessor.Score(row.use), begin};
+    // The missing weights of a brief row are 0.
+    group.values.resize(begin + static_cast<size_t>(table_.dim_), 0.0f);
+    std::memcpy(group.values.data() + begin, row.values,
+                accessor.columns(row.brief) * sizeof(float));
+    return OkStatus();
+  });
+}
+
+Status TableReads::ReadExisting(std::span<const uint64_t> ids, std::optional<float> score_min,
+                                TableChanges& changes) {
   const auto dim = static_cast<size_t>(table_.dim_);
-  const size_t group = table_.RowsOfRead(ids.size());
   changes.ids.reserve(changes.ids.size() + ids.size());
   changes.values.reserve(changes.values.size() + ids.size() * dim);
-  std::vector<uint32_t> at;
-  for (size_t begin = 0; begin < ids.size(); begin += group) {
-    const std::span some = ids.subspan(begin, std::min(group, ids.size() - begin));
-    if (table_.rows_.tiers() != nullptr) TD_RETURN_IF_ERROR(table_.Prepare(some));
-    at.resize(some.size());
-    table_.rows_.store().Find(some, at.data());
+  const RowAccessor& accessor = table_.rows_.accessor();
+  Group group;
+  for (size_t begin = 0; begin < ids.size(); begin += RowTiers::kGroup) {
+    const std::span some = ids.subspan(begin, std::min(RowTiers::kGroup, ids.size() - begin));
+    TD_RETURN_IF_ERROR(Find(some, group));
     for (size_t i = 0; i < some.size(); ++i) {
-      if (at[i] == RowStore::kNone) {
+      const bool hot = group.at[i] != RowStore::kNone;
+      const auto cold = hot ? group.cold.end() : group.cold.find(some[i]);
+      const bool exists = hot || cold != group.cold.end();
+      const bool counts =
+          exists && (!score_min || (hot ? accessor.Score(table_.rows_.store().Use(group.at[i]))
+                                        : cold->second.first) >= *score_min);
+      if (!counts) {
         changes.removed.push_back(some[i]);
         continue;
       }
       changes.ids.push_back(some[i]);
       changes.values.resize(changes.values.size() + dim);
-      table_.reader_.CopyWeights(at[i], changes.values.data() + changes.values.size() - dim);
+      float* const out = changes.values.data() + changes.values.size() - dim;
+      if (hot) {
+        table_.reader_.CopyWeights(group.at[i], out);
+      } else {
+        std::copy_n(group.values.data() + cold->second.second, dim, out);
+      }
     }
   }
   return OkStatus();
 }
 
 StatusOr<size_t> TableReads::CountRows(std::span<const uint64_t> ids) {
-  constexpr size_t kGroup = 64;
   size_t count = 0;
-  for (size_t begin = 0; begin < ids.size(); begin += kGroup) {
-    const std::span some = ids.subspan(begin, std::min(kGroup, ids.size() - begin));
-    if (table_.rows_.tiers() != nullptr) TD_RETURN_IF_ERROR(table_.Prepare(some));
-    std::array<uint32_t, kGroup> at;
-    table_.rows_.store().Find(some, at.data());
-    count += some.size();
-    count -= static_cast<size_t>(std::count(at.begin(), at.begin() + some.size(), RowStore::kNone));
+  Group group;
+  for (size_t begin = 0; begin < ids.size(); begin += RowTiers::kGroup) {
+    const std::span some = ids.subspan(begin, std::min(RowTiers::kGroup, ids.size() - begin));
+    TD_RETURN_IF_ERROR(Find(some, group));
+    for (size_t i = 0; i < some.size(); ++i) {
+      count += group.at[i] != RowStore::kNone || group.cold.contains(some[i]);
+    }
   }
   return count;
 }

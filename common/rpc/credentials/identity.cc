@@ -17,6 +17,8 @@ const char* RoleName(PeerRole role) {
       return "pserver";
     case PeerRole::kObserver:
       return "observer";
+    case PeerRole::kReader:
+      return "reader";
     case PeerRole::kAdmin:
       return "admin";
   }
@@ -29,8 +31,9 @@ StatusOr<PeerRole> ParsePeerRole(std::string_view text) {
     if (text == RoleName(role)) return role;
     names.push_back(RoleName(role));
   }
-  return InvalidArgument("role \"%s\": expected trainer, pserver, observer or admin [TD1006]%s",
-                         std::string(text), OrDidYouMean(text, names));
+  return InvalidArgument(
+      "role \"%s\": expected trainer, pserver, observer, reader or admin [TD1006]%s",
+      std::string(text), OrDidYouMean(text, names));
 }
 
 Status CheckJobName(std::string_view job) {

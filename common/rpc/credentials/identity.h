@@ -15,11 +15,12 @@ namespace tandem::rpc {
 enum class PeerRole : uint8_t {
   kTrainer,   // trainer: pushes gradients and pulls parameters
   kPserver,   // parameter server: holds parameters
-  kObserver,  // observer: may only read
+  kObserver,  // observer: may only read the status
+  kReader,    // reader: may only read parameters and the status
   kAdmin      // administrator: may save, restore, and read everything
 };
 inline constexpr std::array kPeerRoles = {PeerRole::kTrainer, PeerRole::kPserver,
-                                          PeerRole::kObserver, PeerRole::kAdmin};
+                                          PeerRole::kObserver, PeerRole::kReader, PeerRole::kAdmin};
 
 const char* RoleName(PeerRole role);  // returns the name of a role, such as "trainer"
 // Returns the role with this name. INVALID_ARGUMENT: the name is unknown; the message suggests the

@@ -113,7 +113,8 @@ std::vector<ErrorCode> CertificateErrors() {
        "certificate \"CN = pserver of j\" expired on 2026-01-01 [TD6008]; hint: issue a new "
        "certificate with tandem certs issue"},
       {6009, "a call that the role does not allow",
-       "the role of the certificate (trainer, pserver, observer, admin) does not allow the call",
+       "the role of the certificate (trainer, pserver, observer, reader, admin) does not allow the "
+       "call",
        "tandem save with an observer's certificate; a certificate of another job",
        "issue the certificate that the hint names; docs/project/threat-model.md lists the rights "
        "of each role",

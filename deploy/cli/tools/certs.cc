@@ -18,8 +18,9 @@ constexpr char kCertsUsage[] =
     "tandem certs init DIR                            creates an authority: DIR/ca.crt and "
     "DIR/ca.key\ntandem certs issue DIR --job=NAME --role=ROLE    signs a certificate into "
     "DIR/NAME/ROLE\ntandem certs show DIR|FILE ...                   shows the use of certificates "
-    "and their errors\nRoles: trainer, pserver, observer (reads the status), admin (saves, "
-    "restores, reads everything).\nUse DIR/NAME/ROLE as --tls_dir of tandem-pserver, "
+    "and their errors\nRoles: trainer, pserver, observer (reads the status), reader (reads status "
+    "and parameters), admin\n(saves, restores, reads everything).\nUse DIR/NAME/ROLE as --tls_dir "
+    "of tandem-pserver, "
     "tandem-trainer and tandem, or DIR/NAME as\n--tls_dir of tandemrun. Issue a new certificate "
     "before the old one expires: running programs\nload it. A user with ca.key can take any role: "
     "store it on a machine that runs no job.\n";
@@ -27,7 +28,7 @@ constexpr char kCertsUsage[] =
 const std::vector<FlagSpec>& Flags() {
   static const std::vector<FlagSpec> kFlags = {
       {"job", "", "NAME", "issue: the job of the certificate"},
-      {"role", "", "ROLE", "issue: trainer, pserver, observer or admin"},
+      {"role", "", "ROLE", "issue: trainer, pserver, observer, reader or admin"},
       {"host", "hosts", "LIST",
        "issue: names and addresses of a pserver (default: of this machine)"},
       {"days", "", "N", "days of validity (default 30; init: 365)"},

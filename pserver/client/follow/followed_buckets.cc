@@ -64,26 +64,28 @@ bool FollowedBuckets::IsNeeded(size_t server) const {
 }
 
 bool FollowedBuckets::LacksOwner() const {
-  for (size_t b = 0; b < kRowBuckets; ++b) {
+  for (size_t b = begin_; b < end_; ++b) {
     if (OwnerOf(b) < 0) return true;
   }
   return false;
 }
 
 bool FollowedBuckets::Complete() const {
-  for (int b = 0; b < kRowBuckets; ++b) {
-    const int owner = OwnerOf(static_cast<size_t>(b));
-    if (owner < 0 || !Holds(static_cast<size_t>(owner), b)) return false;
+  for (size_t b = begin_; b < end_; ++b) {
+    const int owner = OwnerOf(b);
+    if (owner < 0 || !Holds(static_cast<size_t>(owner), static_cast<int>(b))) return false;
   }
   return true;
 }
 
-FollowedBuckets::Epochs FollowedBuckets::EpochsOf(std::span<const Range> ranges) {
+FollowedBuckets::Epochs FollowedBuckets::EpochsOf(std::span<const Range> ranges) const {
   Epochs epochs{};
   for (const Range& range : ranges) {
     TD_REQUIRE(range.begin >= 0 && range.begin < range.end && range.end <= kRowBuckets);
     std::fill(epochs.begin() + range.begin, epochs.begin() + range.end, range.epoch + 1);
   }
+  std::fill(epochs.begin(), epochs.begin() + static_cast<ptrdiff_t>(begin_), 0);
+  std::fill(epochs.begin() + static_cast<ptrdiff_t>(end_), epochs.end(), 0);
   return epochs;
 }
 

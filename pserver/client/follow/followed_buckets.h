@@ -23,7 +23,12 @@ class FollowedBuckets {
     friend bool operator==(const Range&, const Range&) = default;
   };
 
-  explicit FollowedBuckets(size_t servers) : claims_(servers), held_(servers) {}
+  // Follows the buckets [begin, end). Claims of other buckets have no effect.
+  explicit FollowedBuckets(size_t servers, int begin = 0, int end = kRowBuckets)
+      : begin_(static_cast<size_t>(begin)),
+        end_(static_cast<size_t>(end)),
+        claims_(servers),
+        held_(servers) {}
 
   // Replaces the claims of a server. The follower no longer has the rows of buckets that the server
   // does not serve since the same epoch: the server did not send their changes with these claims.
@@ -56,12 +61,14 @@ class FollowedBuckets {
   // By bucket: the epoch + 1; 0: none.
   using Epochs = std::array<uint64_t, kRowBuckets>;
 
-  static Epochs EpochsOf(std::span<const Range> ranges);
+  // Returns the epochs of the followed buckets.
+  Epochs EpochsOf(std::span<const Range> ranges) const;
   static std::vector<Range> RangesOf(const Epochs& epochs);
   bool IsHeld(size_t bucket) const;  // from any server
   // Returns the index of the server with the valid claim; -1: no server claims the bucket.
   int OwnerOf(size_t bucket) const;
 
+  const size_t begin_, end_;           // the followed buckets
   std::vector<Epochs> claims_, held_;  // by server; a bucket is held from one server at most
 };
 

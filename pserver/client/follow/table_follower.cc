@@ -1,7 +1,7 @@
 #include "pserver/client/follow/table_follower.h"
 
 #include <algorithm>
-#include <cstring>
+#include <cmath>
 #include <deque>
 #include <utility>
 
@@ -60,13 +60,57 @@ void AddHeld(const std::vector<Range>& ranges, ChangeToken::Server* server) {
   }
 }
 
-Status CheckReply(const FetchChangesReply& reply) {
+// Returns the token of a follower; an empty one if it has none.
+StatusOr<ChangeToken> ParseToken(const std::string& job, const FollowOptions& follow,
+                                 size_t servers) {
+  if (servers == 0) return InvalidArgument("a follower needs at least one server [TD1007]");
+  ChangeToken token;
+  if (follow.token.empty()) return token;
+  if (!token.ParseFromString(follow.token)) {
+    return InvalidArgument(
+        "the position is damaged [TD4037]; hint: begin again without a position");
+  }
+  if (token.job() != job || token.table() != follow.table) {
+    return InvalidArgument(
+        "the position is one of table %s of job %s, expected table %s of job %s [TD4037]",
+        token.table(), token.job(), follow.table, job);
+  }
+  const std::optional<float> score_min =
+      token.has_min_score() ? std::optional(token.min_score()) : std::nullopt;
+  if (score_min != follow.score_min) {
+    return InvalidArgument(
+        "the position is one of rows with another minimum score [TD4037]; hint: use the same "
+        "minimum score as before, or begin again without a position");
+  }
+  for (const ChangeToken::Server& server : token.server()) {
+    TD_RETURN_IF_ERROR(Annotate(RangesOf(server.held()).status(), "the position [TD4037]"));
+  }
+  return token;
+}
+
+Status CheckFilters(const FollowOptions& follow) {
+  if (follow.bucket_begin < 0 || follow.bucket_begin >= follow.bucket_end ||
+      follow.bucket_end > kRowBuckets) {
+    return InvalidArgument(
+        "row buckets [%d, %d) are not possible, expected a part of [0, %d) "
+        "[TD1004]",
+        follow.bucket_begin, follow.bucket_end, kRowBuckets);
+  }
+  if (!follow.score_min || !std::isnan(*follow.score_min)) return OkStatus();
+  return InvalidArgument("the minimum score is NaN, expected a number [TD1004]");
+}
+
+// Checks a reply and decodes its values.
+Status CheckReply(const FetchChangesReply& reply, std::vector<float>& decoded) {
   const auto rows = static_cast<size_t>(reply.id_size());
   const bool buckets = std::ranges::all_of(
       reply.bucket(), [](uint32_t b) { return b < static_cast<uint32_t>(kRowBuckets); });
-  if (reply.values().size() != rows * reply.dim() * sizeof(float) || !buckets) {
+  if (!ValueFormat_IsValid(reply.format()) || !buckets) {
     return DataLoss("a reply with %d changed rows of %d weights is wrong", rows, reply.dim());
   }
+  const std::vector<float> scales(reply.scale().begin(), reply.scale().end());
+  TD_ASSIGN_OR_RETURN(decoded, codec::DecodeRows(static_cast<codec::RowFormat>(reply.format()),
+                                                 reply.values(), scales, rows, reply.dim()));
   return RangesOf(reply.served()).status();
 }
 
@@ -80,7 +124,7 @@ struct TableFollower::Inbox {
     FetchChangesReply body;
   };
   Mutex mu;
-  CondVar filled;
+  std::shared_ptr<PsEvent> filled TD_GUARDED_BY(mu);  // the event of the newest wait; null: none
   std::deque<Reply> replies TD_GUARDED_BY(mu);
 };
 
@@ -91,6 +135,7 @@ struct TableFollower::Server {
   Time next_request = Time::min();
   // Position of the follower; nullopt: the server has not replied yet.
   std::optional<ChangePosition> position;
+  std::vector<ServedBuckets> served;  // buckets in the newest reply
   // true: the newest reply had all changes of the server.
   bool current = false;
   std::optional<Time> failing_since;  // time of the first failed request after the newest reply
@@ -99,26 +144,19 @@ struct TableFollower::Server {
 
 StatusOr<std::unique_ptr<TableFollower>> TableFollower::Connect(
     const std::vector<std::string>& servers, const ReaderOptions& options, FollowOptions follow) {
-  if (servers.empty()) return InvalidArgument("a follower needs at least one server [TD1007]");
-  ChangeToken token;
-  const bool continues = !follow.token.empty();
-  if (!follow.token.empty()) {
-    if (!token.ParseFromString(follow.token)) {
-      return InvalidArgument(
-          "the position is damaged [TD4037]; hint: begin again without a position");
-    }
-    if (token.job() != options.job || token.table() != follow.table) {
-      return InvalidArgument(
-          "the position is one of table %s of job %s, expected table %s of job %s [TD4037]",
-          token.table(), token.job(), follow.table, options.job);
-    }
-    for (const ChangeToken::Server& server : token.server()) {
-      TD_RETURN_IF_ERROR(Annotate(RangesOf(server.held()).status(), "the position [TD4037]"));
-    }
-  }
+  TD_RETURN_IF_ERROR(CheckFilters(follow));
+  TD_RETURN_IF_ERROR(ParseToken(options.job, follow, servers.size()).status());
   PsOptions of_channel = ChannelOptions(options);
   of_channel.patience.retries = 0;  // Next repeats failed requests
   TD_ASSIGN_OR_RETURN(auto channel, GrpcPsChannel::Connect(servers, of_channel));
+  return Over(std::move(channel), servers, options, std::move(follow));
+}
+
+StatusOr<std::unique_ptr<TableFollower>> TableFollower::Over(
+    std::unique_ptr<PsChannel> channel, const std::vector<std::string>& servers,
+    const ReaderOptions& options, FollowOptions follow) {
+  TD_ASSIGN_OR_RETURN(ChangeToken token, ParseToken(options.job, follow, servers.size()));
+  const bool continues = !follow.token.empty();
   std::unique_ptr<TableFollower> follower(
       new TableFollower(servers, options, std::move(follow), std::move(channel)));
   if (continues) follower->sent_.set();
@@ -133,7 +171,7 @@ TableFollower::TableFollower(const std::vector<std::string>& servers, ReaderOpti
       channel_(std::move(channel)),
       inbox_(std::make_shared<Inbox>()),
       token_(std::make_unique<ChangeToken>()),
-      buckets_(servers.size()) {
+      buckets_(servers.size(), follow_.bucket_begin, follow_.bucket_end) {
   for (size_t s = 0; s < servers.size(); ++s) {
     servers_.push_back(std::make_unique<Server>());
     servers_.back()->name = PserverName(static_cast<int>(s), servers[s]);
@@ -159,6 +197,7 @@ std::string TableFollower::token() const {
   ChangeToken token;
   token.set_job(options_.job);
   token.set_table(follow_.table);
+  if (follow_.score_min) token.set_min_score(*follow_.score_min);
   for (size_t s = 0; s < servers_.size(); ++s) {
     if (!servers_[s]->position) continue;
     ChangeToken::Server* const server = token.add_server();
@@ -190,11 +229,21 @@ void TableFollower::SendRequest(size_t server) {
   request.set_job(options_.job);
   request.set_table(follow_.table);
   request.set_bytes_max(follow_.bytes_max);
+  request.set_format(static_cast<ValueFormat>(follow_.format));
+  request.set_bucket_begin(static_cast<uint32_t>(follow_.bucket_begin));
+  request.set_bucket_end(static_cast<uint32_t>(follow_.bucket_end));
+  if (follow_.score_min) request.set_min_score(*follow_.score_min);
   if (to.position) {
     *request.mutable_position() = *to.position;
     for (const int bucket : buckets_.Wanted(server)) {
       request.add_bucket(static_cast<uint32_t>(bucket));
     }
+  }
+  // Without the last reply's changes the caller does not know that the follower is current.
+  if (to.current) {
+    const Duration wait = std::min<Duration>(follow_.wait, options_.timeout / 2);
+    request.set_wait_ms(static_cast<uint32_t>(std::max<int64_t>(0, Millis(wait))));
+    request.mutable_known()->Add(to.served.begin(), to.served.end());
   }
   to.requested = true;
   to.sent = channel_->Now();
@@ -205,7 +254,7 @@ void TableFollower::SendRequest(size_t server) {
                    if (status.ok()) reply.status = rpc::ParseMessage(bytes, &reply.body);
                    MutexLock lock(inbox->mu);
                    inbox->replies.push_back(std::move(reply));
-                   inbox->filled.NotifyOne();
+                   if (inbox->filled != nullptr) inbox->filled->Set();
                  });
 }
 
@@ -219,9 +268,13 @@ Time TableFollower::NextRequest() const {
 
 void TableFollower::AwaitReply(Time until) {
   const Time deadline = std::min(until, channel_->Now() + kStopInterval);
-  MutexLock lock(inbox_->mu);
-  while (inbox_->replies.empty() && inbox_->filled.WaitUntil(inbox_->mu, deadline)) {
+  std::shared_ptr<PsEvent> filled = channel_->MakeEvent();
+  {
+    MutexLock lock(inbox_->mu);
+    if (!inbox_->replies.empty()) return;
+    inbox_->filled = filled;
   }
+  filled->WaitUntil(deadline);
 }
 
 // ---- Replies
@@ -236,13 +289,14 @@ StatusOr<std::optional<TableChange>> TableFollower::TakeReply() {
   }
   Server& server = *servers_[reply.server];
   server.requested = false;
-  if (reply.status.ok()) reply.status = CheckReply(reply.body);
+  std::vector<float> values;
+  if (reply.status.ok()) reply.status = CheckReply(reply.body, values);
   if (!reply.status.ok()) {
     TD_RETURN_IF_ERROR(TakeError(server, reply.status));
     return std::nullopt;
   }
   server.failing_since.reset();
-  TD_ASSIGN_OR_RETURN(TableChange change, Accept(reply.server, reply.body));
+  TD_ASSIGN_OR_RETURN(TableChange change, Accept(reply.server, reply.body, values));
   change.current = IsCurrent();
   const bool news = change.current != was_current_;
   was_current_ = change.current;
@@ -279,7 +333,8 @@ void TableFollower::Begin(size_t server, const FetchChangesReply& reply) {
     positions->Clear();
 }
 
-StatusOr<TableChange> TableFollower::Accept(size_t server, const FetchChangesReply& reply) {
+StatusOr<TableChange> TableFollower::Accept(size_t server, const FetchChangesReply& reply,
+                                            const std::vector<float>& values) {
   Server& from = *servers_[server];
   TableChange change{.server = server,
                      .version = reply.version(),
@@ -305,23 +360,25 @@ StatusOr<TableChange> TableFollower::Accept(size_t server, const FetchChangesRep
     sent_.set(bucket);
   }
   const auto accepts = [&](uint64_t id) { return buckets_.Holds(server, RowBucket(id)); };
-  const size_t row_bytes = reply.dim() * sizeof(float);
+  const auto dim = static_cast<ptrdiff_t>(reply.dim());
   change.ids.reserve(static_cast<size_t>(reply.id_size()));
   change.values.reserve(static_cast<size_t>(reply.id_size()) * reply.dim());
   for (int i = 0; i < reply.id_size(); ++i) {
     if (!accepts(reply.id(i))) continue;
     change.ids.push_back(reply.id(i));
-    change.values.resize(change.values.size() + reply.dim());
-    std::memcpy(change.values.data() + change.values.size() - reply.dim(),
-                reply.values().data() + static_cast<size_t>(i) * row_bytes, row_bytes);
+    const auto row = values.begin() + i * dim;
+    change.values.insert(change.values.end(), row, row + dim);
   }
   for (const uint64_t id : reply.removed()) {
     if (accepts(id)) change.removed.push_back(id);
   }
+  from.served.assign(reply.served().begin(), reply.served().end());
   from.current = !first && !reply.restart() && reply.position().version() >= reply.version();
   // A reply that brought rows may have left others out.
   const bool more = first || reply.restart() || !from.current || reply.bucket_size() != 0;
-  from.next_request = channel_->Now() + (more ? Duration::zero() : follow_.interval);
+  // A server that held the request for longer than the interval is asked at once.
+  const Time now = channel_->Now();
+  from.next_request = more ? now : std::max(now, from.sent + follow_.interval);
   return change;
 }
 

@@ -12,6 +12,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "common/codec/row_values.h"
 #include "common/tables/row_buckets.h"
 #include "pserver/client/carrier/ps_channel.h"
 #include "pserver/client/carrier/reader_options.h"
@@ -28,10 +29,22 @@ struct FollowOptions {
   std::string table;
   // Position at which the follower continues: a value of TableFollower::token(). "": from all rows.
   std::string token;
-  // Pause between two requests to a server that had no more changes.
+  // Minimum time from a request to the next one to a server that had no more changes. The changes
+  // of this time are sent together.
   Duration interval = std::chrono::milliseconds(20);
+  // Time for which a server holds a request until it has changes, at most 60 s. 0: it replies at
+  // once.
+  Duration wait = std::chrono::seconds(1);
   // Bytes of rows from which on a server adds no more rows to a reply. At most 16 MiB.
   uint32_t bytes_max = uint32_t{4} << 20;
+  // Row buckets [bucket_begin, bucket_end) (RowBucket) that are followed.
+  int bucket_begin = 0, bucket_end = kRowBuckets;
+  // Rows whose score (TableRules) is lower when they are read count as rows that do not exist. The
+  // score of a row is compared when the row changes, not when it decays. nullopt: all rows.
+  std::optional<float> score_min;
+  // How values travel. TableChange::values are f32 in each case, with the error of the format
+  // (common/codec/row_values.h).
+  codec::RowFormat format = codec::RowFormat::kF32;
 };
 
 // Changes on one server. A program that applies all changes in order has the rows of the table.
@@ -63,6 +76,11 @@ class TableFollower {
   static StatusOr<std::unique_ptr<TableFollower>> Connect(const std::vector<std::string>& servers,
                                                           const ReaderOptions& options,
                                                           FollowOptions follow);
+  // Like Connect, over a channel to these servers that does not repeat calls. Does not block.
+  static StatusOr<std::unique_ptr<TableFollower>> Over(std::unique_ptr<PsChannel> channel,
+                                                       const std::vector<std::string>& servers,
+                                                       const ReaderOptions& options,
+                                                       FollowOptions follow);
   ~TableFollower();
 
   // Returns the next change; nullopt: there was none for `timeout`. Blocks. The first changes are
@@ -92,7 +110,9 @@ class TableFollower {
   // Handles the oldest reply. nullopt: there is none, or it has no change for the caller.
   StatusOr<std::optional<TableChange>> TakeReply();
   Status TakeError(Server& server, const Status& error);
-  StatusOr<TableChange> Accept(size_t server, const FetchChangesReply& reply);
+  // `values`: the decoded values of the reply.
+  StatusOr<TableChange> Accept(size_t server, const FetchChangesReply& reply,
+                               const std::vector<float>& values);
   // Begins the first position of a server, from the token if it has one.
   void Begin(size_t server, const FetchChangesReply& reply);
   bool IsCurrent() const;

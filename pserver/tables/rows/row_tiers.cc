@@ -76,6 +76,14 @@ Status RowTiers::Fetch(std::span<const uint64_t> ids) {
   return status;
 }
 
+Status RowTiers::Read(std::vector<uint64_t>& ids, const ColdRows::Take& take) const {
+  if (cold_count_ == 0 || ids.empty()) return OkStatus();
+  return cold_->Get(ids, [&](const ColdRow& found) -> Status {
+    ColdRow row = found;
+    return Stays(row) ? take(row) : OkStatus();
+  });
+}
+
 Status RowTiers::Trim() {
   if (hot_.row_bytes() <= bytes_max_) return OkStatus();
   const size_t bytes_of_row = bytes_max_ / rows_max_;

@@ -42,6 +42,9 @@ class RowTiers {
   // Reads into memory the rows of `ids` that exist only outside memory. The memory may exceed its
   // limit until the next Trim.
   Status Fetch(std::span<const uint64_t> ids);
+  // Calls `take` for each row of `ids` that is outside memory, and leaves it there. Reorders `ids`.
+  // The counts of the rows include the decay up to now. REQUIRES: no row of `ids` is in memory.
+  Status Read(std::vector<uint64_t>& ids, const ColdRows::Take& take) const;
   // Touch marks a row as read. Change marks a row as changed.
   void Touch(uint32_t at) { hot_.Mark(at) |= kUsed; }
   void Change(uint32_t at) { hot_.Mark(at) = kUsed; }

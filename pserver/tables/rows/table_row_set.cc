@@ -139,6 +139,7 @@ Status TableRowSet::AppendBucket(int bucket, const ReadOptions& options, RowValu
   const auto append = [&](uint64_t id, const RowUse& use, const void* row, bool brief) {
     const uint32_t age = options.version - use.last;
     if (age > options.age_max) return;
+    if (options.score_min && accessor_.Score(use) < *options.score_min) return;
     out.ids.push_back(id);
     const size_t floats =
         options.with_slots ? static_cast<size_t>(width(brief)) : accessor_.columns(brief);

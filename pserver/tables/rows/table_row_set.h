@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -31,6 +32,7 @@ class TableRowSet {
     uint32_t version = 0;           // version to which the ages of rows are relative
     bool with_slots = true;         // false: reads only weights, no use data and no waiting rows
     uint32_t age_max = UINT32_MAX;  // maximum age of a row; older rows are omitted
+    std::optional<float> score_min = std::nullopt;  // rows with a lower score are omitted
     // Rows that are read in their saved state instead of their current state; null: none.
     const SavedRows* saved = nullptr;
   };

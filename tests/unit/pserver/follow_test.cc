@@ -2,6 +2,7 @@
 // replicas, promotions, moves of rows.
 #include "pserver/client/follow/table_follower.h"
 
+#include <cmath>
 #include <filesystem>
 #include <set>
 
@@ -54,8 +55,11 @@ class FollowTest : public ReplicaTest {
     servers_[static_cast<size_t>(index)] = *std::move(server);
   }
   Followed Follow(const std::vector<std::string>& servers, const std::string& token = "") const {
-    auto follower = ps::TableFollower::Connect(servers, {.timeout = kPatience},
-                                               {.table = "emb", .token = token});
+    return FollowWith(servers, {.table = "emb", .token = token});
+  }
+  static Followed FollowWith(const std::vector<std::string>& servers, ps::FollowOptions follow) {
+    follow.table = "emb";
+    auto follower = ps::TableFollower::Connect(servers, {.timeout = kPatience}, std::move(follow));
     CHECK(follower.ok()) << follower.status();
     Followed followed;
     followed.follower = *std::move(follower);
@@ -370,6 +374,136 @@ TEST_F(FollowTest, TokensOfOthersAreRefused) {
   EXPECT_THAT(ToString(connect("other", token)), HasSubstr("[TD4037]"));
   EXPECT_THAT(ToString(connect("emb", "damaged")), HasSubstr("[TD4037]"));
   EXPECT_TRUE(connect("emb", token).ok());
+}
+
+TEST_F(FollowTest, AFollowerOfSomeBucketsGetsOnlyTheirRows) {
+  Start("a", 0);
+  Start("b", 1);
+  const auto client = ClientOf(kTable);
+  PushSome(*client, 0, 100);
+  ps::FollowOptions half;
+  half.bucket_begin = 100;
+  half.bucket_end = 612;
+  Followed followed = FollowWith(endpoints_, half);
+  const auto rows_of_half = [&] {
+    RowMap rows = RowsOf(*client);
+    std::erase_if(rows, [](const auto& row) {
+      return RowBucket(row.first) < 100 || RowBucket(row.first) >= 612;
+    });
+    return rows;
+  };
+  while (!followed.current) ASSERT_TRUE(followed.Step().ok());
+  Await(followed, rows_of_half());
+  EXPECT_EQ(followed.replaced, 512u);
+  PushSome(*client, 100, 150);
+  Await(followed, rows_of_half());
+  // A follower of all buckets continues at the token, and gets the other buckets whole.
+  Followed all = Follow(endpoints_, followed.follower->token());
+  all.rows = followed.rows;
+  Await(all, RowsOf(*client));
+  EXPECT_EQ(all.replaced, 512u);
+  half.bucket_end = 100;
+  EXPECT_THAT(ToString(ps::TableFollower::Connect(endpoints_, {}, half).status()),
+              HasSubstr("row buckets [100, 100) are not possible"));
+}
+
+// The score of a row is the number of its gradients here.
+TEST_F(FollowTest, AFollowerOfAMinimumScoreGetsRowsThatReachIt) {
+  Start("a");
+  const auto client = ClientOf(kTable);
+  for (uint64_t step = 0; step < 3; ++step) PushRows(*client, step, 10);
+  PushRows(*client, 3, 200);
+  ps::FollowOptions follow;
+  follow.score_min = 3;
+  Followed followed = FollowWith(endpoints_, follow);
+  while (!followed.current) ASSERT_TRUE(followed.Step().ok());
+  const auto ids = [&] {
+    std::vector<uint64_t> found;
+    for (const auto& row : followed.rows) found.push_back(row.first);
+    return found;
+  };
+  EXPECT_THAT(ids(), testing::ElementsAre(10, 11));
+  PushRows(*client, 4, 200);
+  PushRows(*client, 5, 200);
+  const Time until = SteadyNow() + kPatience;
+  while (followed.rows.size() < 4 && SteadyNow() < until) ASSERT_TRUE(followed.Step().ok());
+  EXPECT_EQ(followed.rows, RowsOf(*client));
+  // Rows that were left out would be missing with another minimum.
+  follow.score_min = 1;
+  follow.token = followed.follower->token();
+  follow.table = "emb";
+  EXPECT_THAT(ToString(ps::TableFollower::Connect(endpoints_, {}, follow).status()),
+              HasSubstr("rows with another minimum score [TD4037]"));
+}
+
+TEST_F(FollowTest, RowsTravelInFewerBytes) {
+  Start("a");
+  const auto client = ClientOf(kTable);
+  PushSome(*client, 0, 200);
+  const RowMap rows = RowsOf(*client);
+  for (const auto format : {codec::RowFormat::kBF16, codec::RowFormat::kInt8}) {
+    ps::FollowOptions follow;
+    follow.format = format;
+    Followed followed = FollowWith(endpoints_, follow);
+    while (!followed.current) ASSERT_TRUE(followed.Step().ok());
+    ASSERT_EQ(followed.rows.size(), rows.size());
+    for (const auto& [id, values] : rows) {
+      const std::vector<float>& got = followed.rows.at(id);
+      float most = 0;
+      for (const float v : values) most = std::max(most, std::fabs(v));
+      for (size_t i = 0; i < values.size(); ++i) {
+        const float bound =
+            format == codec::RowFormat::kBF16 ? std::fabs(values[i]) / 256 : most / 254 * 1.0001f;
+        ASSERT_LE(std::fabs(got[i] - values[i]), bound) << id;
+      }
+    }
+    EXPECT_NE(followed.rows, rows);
+  }
+}
+
+// A server holds the request of a follower that is current until there are changes.
+TEST_F(FollowTest, AServerHoldsRequestsWithoutChanges) {
+  Start("a");
+  const auto client = ClientOf(kTable);
+  PushRows(*client, 0, 5);
+  const auto channel = *ps::GrpcPsChannel::Connect(endpoints_, {});
+  const auto fetch = [&](const FetchChangesRequest& request) {
+    auto answer = std::make_shared<Answer<FetchChangesReply>>();
+    channel->Call(
+        0, rpc::PserverCall::kFetchChanges, rpc::EncodedProto(request), SteadyNow() + kPatience,
+        [give = answer->Callback(), answer](const Status& status, codec::Fragments bytes) {
+          FetchChangesReply reply;
+          EXPECT_TRUE(status.ok()) << status;
+          if (status.ok()) {
+            EXPECT_TRUE(rpc::ParseMessage(bytes, &reply).ok());
+          }
+          give(std::move(reply));
+        });
+    return answer;
+  };
+  FetchChangesRequest request;
+  request.set_job("job");
+  request.set_table("emb");
+  FetchChangesReply reply = fetch(request)->Get();
+  *request.mutable_position() = reply.position();
+  // The server replies at once if the caller does not know its buckets.
+  request.set_wait_ms(20'000);
+  Time begin = SteadyNow();
+  reply = fetch(request)->Get();
+  EXPECT_EQ(reply.id_size(), 0);
+  *request.mutable_known() = reply.served();
+  request.set_wait_ms(300);
+  begin = SteadyNow();
+  EXPECT_EQ(fetch(request)->Get().id_size(), 0);
+  EXPECT_GE(SteadyNow() - begin, std::chrono::milliseconds(290));
+  request.set_wait_ms(20'000);
+  begin = SteadyNow();
+  const auto held = fetch(request);
+  PushRows(*client, 1, 7);
+  reply = held->Get();
+  EXPECT_THAT(reply.id(), testing::ElementsAre(7, 8));
+  EXPECT_LT(SteadyNow() - begin, std::chrono::seconds(10));
+  channel->Close();
 }
 
 TEST_F(FollowTest, AServerThatDoesNotReturnIsNamed) {

@@ -29,26 +29,26 @@ const std::map<std::string, std::vector<rpc::PeerRole>>& Allowed() {
       {"InitParams", {kTrainer}},
       {"WaitInit", {kTrainer}},
       {"Push", {kTrainer}},
-      {"Pull", {kTrainer, kAdmin}},
+      {"Pull", {kTrainer, kReader, kAdmin}},
       {"Barrier", {kTrainer}},
       {"Complete", {kTrainer}},
-      {"GetStatus", {kTrainer, kObserver, kPserver, kAdmin}},
+      {"GetStatus", {kTrainer, kObserver, kReader, kPserver, kAdmin}},
       {"SaveCheckpoint", {kTrainer, kAdmin}},
       {"RestoreCheckpoint", {kAdmin}},
       {"PullState", {kTrainer, kAdmin}},
-      {"PullTable", {kTrainer, kAdmin}},
+      {"PullTable", {kTrainer, kReader, kAdmin}},
       {"OpenLane", {kTrainer}},
-      {"ExchangeMap", {kTrainer, kAdmin}},
+      {"ExchangeMap", {kTrainer, kReader, kAdmin}},
       {"FreezeBuckets", {kAdmin}},
       {"OfferBuckets", {kAdmin}},
       {"ReleaseBuckets", {kAdmin}},
       {"RefuseBuckets", {kAdmin}},
       {"HoldPushes", {kAdmin}},
       {"TakeCut", {kAdmin}},
-      {"OpenSession", {kTrainer, kObserver, kPserver, kAdmin}},
+      {"OpenSession", {kTrainer, kObserver, kReader, kPserver, kAdmin}},
       {"FetchLog", {kPserver}},
       {"FetchCheckpoint", {kPserver}},
-      {"FetchChanges", {kTrainer, kAdmin}},
+      {"FetchChanges", {kTrainer, kReader, kAdmin}},
   };
   return allowed;
 }
@@ -78,15 +78,16 @@ class AccessTest : public PserverTest {
     }
     return outcomes;
   }
-  // Makes a call with an empty request. Returns its status.
-  Status Call(const rpc::TlsFiles& tls, const std::string& method) {
+  // Makes a call with an empty request, or with `message`. Returns its status.
+  Status Call(const rpc::TlsFiles& tls, const std::string& method,
+              const std::string& message = "") {
     const auto channel = rpc::MakeChannel(servers_[0]->endpoint(), tls);
     if (!channel.ok()) return channel.status();
     grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub(*channel);
     grpc::ClientContext context;
     TD_RETURN_IF_ERROR(rpc::PrepareCall(SteadyNow() + std::chrono::seconds(20), &context));
-    grpc::Slice empty;
-    const grpc::ByteBuffer request(&empty, 1);
+    const grpc::Slice content(message);
+    const grpc::ByteBuffer request(&content, 1);
     grpc::ByteBuffer reply;
     Answer<grpc::Status> answer;
     stub.UnaryCall(&context, "/tandem.ParameterServer/" + method, {}, &request, &reply,
@@ -113,6 +114,29 @@ TEST_F(AccessTest, EveryCallHasOneRow) {
   }
 }
 
+// A reader may pull only as an observer, which changes nothing on the server.
+TEST_F(AccessTest, AReaderIsNoTrainer) {
+  StartTlsServer("j");
+  const rpc::TlsFiles tls = authority_.Issue("client", {{"j", rpc::PeerRole::kReader}, {}});
+  PullRequest pull;
+  pull.set_job("j");
+  pull.set_timeout_ms(1000);
+  const Status as_trainer = Call(tls, "Pull", pull.SerializeAsString());
+  EXPECT_EQ(as_trainer.code(), StatusCode::kPermissionDenied) << as_trainer;
+  EXPECT_THAT(std::string(as_trainer.message()),
+              HasSubstr("a caller with role reader must set observer"));
+  pull.set_observer(true);
+  EXPECT_NE(Call(tls, "Pull", pull.SerializeAsString()).code(), StatusCode::kPermissionDenied);
+  ExchangeMapRequest map;
+  map.set_job("j");
+  map.set_observer(true);
+  EXPECT_NE(Call(tls, "ExchangeMap", map.SerializeAsString()).code(),
+            StatusCode::kPermissionDenied);
+  map.mutable_known()->add_move()->set_epoch(1);
+  const Status moves = Call(tls, "ExchangeMap", map.SerializeAsString());
+  EXPECT_EQ(moves.code(), StatusCode::kPermissionDenied) << moves;
+}
+
 TEST_F(AccessTest, EveryRoleMayWhatItsRowSaysAndNothingElse) {
   StartTlsServer("j");
   int cells = 0, refused = 0;
@@ -125,7 +149,9 @@ TEST_F(AccessTest, EveryRoleMayWhatItsRowSaysAndNothingElse) {
       refused += allowed ? 0 : 1;
       // The server may reject an empty request for other reasons, but must not reject it because of
       // an allowed role.
-      EXPECT_EQ(status.code() != StatusCode::kPermissionDenied, allowed)
+      // The empty request of a reader is not one of an observer.
+      const bool as_trainer = role == rpc::PeerRole::kReader && method == "ExchangeMap";
+      EXPECT_EQ(status.code() != StatusCode::kPermissionDenied, allowed && !as_trainer)
           << rpc::RoleName(role) << " " << method << ": " << status;
       EXPECT_NE(status.code(), StatusCode::kUnavailable) << rpc::RoleName(role) << " " << method;
       if (allowed) continue;
@@ -134,17 +160,18 @@ TEST_F(AccessTest, EveryRoleMayWhatItsRowSaysAndNothingElse) {
                             " of job \"j\", but the call needs role " + rpc::RoleName(roles[0])));
     }
   }
-  EXPECT_EQ(cells, 96);
-  EXPECT_EQ(refused, 60);
+  EXPECT_EQ(cells, 120);
+  EXPECT_EQ(refused, 78);
   // The audit log contains every call.
   const auto audited = Audited();
-  EXPECT_EQ(audited.size(), 96u);
+  EXPECT_EQ(audited.size(), 120u);
   for (const rpc::PeerRole role : rpc::kPeerRoles) {
     for (const auto& [method, roles] : Allowed()) {
       const auto it = audited.find(std::string(rpc::RoleName(role)) + " " + method);
       ASSERT_NE(it, audited.end()) << rpc::RoleName(role) << " " << method;
       const bool allowed = std::find(roles.begin(), roles.end(), role) != roles.end();
-      EXPECT_EQ(it->second != "PERMISSION_DENIED", allowed) << it->first;
+      const bool as_trainer = role == rpc::PeerRole::kReader && method == "ExchangeMap";
+      EXPECT_EQ(it->second != "PERMISSION_DENIED", allowed && !as_trainer) << it->first;
     }
   }
 }
