@@ -47,8 +47,8 @@ Status MakeCertificates(const LaunchPlan& plan, HeldSecrets& secrets) {
   TD_RETURN_IF_ERROR(MakeOwnDir(plan.tls_dir, OwnRule::kUser).status());
   TD_ASSIGN_OR_RETURN(const rpc::CertifiedKey authority,
                       rpc::MakeAuthority("only this run", kDays));
-  for (const rpc::PeerRole role :
-       {rpc::PeerRole::kPserver, rpc::PeerRole::kTrainer, rpc::PeerRole::kAdmin}) {
+  for (const rpc::PeerRole role : {rpc::PeerRole::kPserver, rpc::PeerRole::kTrainer,
+                                   rpc::PeerRole::kReader, rpc::PeerRole::kAdmin}) {
     rpc::LeafRequest request{{plan.job_name, role}, {}, kDays};
     if (role == rpc::PeerRole::kPserver) request.hosts = plan.tls_hosts;
     TD_ASSIGN_OR_RETURN(const rpc::CertifiedKey leaf, rpc::IssueCertificate(authority, request));
@@ -66,10 +66,11 @@ struct MemberName {
   int rank = 0, member = 0;
 };
 
-// Parses the name of a member, such as "0.member-1" (launch_plan.cc).
-std::optional<MemberName> ParseMember(const std::string& text) {
+// Parses the name of a member or of a replica, such as "0.member-1" (launch_plan.cc).
+std::optional<MemberName> ParseMember(const std::string& text,
+                                      const std::string& kind = ".member-") {
   MemberName name;
-  const std::vector<std::string> parts = absl::StrSplit(text, ".member-");
+  const std::vector<std::string> parts = absl::StrSplit(text, kind);
   if (parts.size() != 2 || !absl::SimpleAtoi(parts[0], &name.rank) ||
       !absl::SimpleAtoi(parts[1], &name.member)) {
     return std::nullopt;
@@ -107,6 +108,10 @@ bool IsStaleLog(const LaunchPlan& plan, const std::string& name) {
   if (const auto member = ParseMember(name.substr(dot + 1)); kind == kServerLog && member) {
     return member->rank >= plan.servers || member->member > plan.standbys;
   }
+  if (const auto replica = ParseMember(name.substr(dot + 1), ".replica-");
+      kind == kServerLog && replica) {
+    return replica->rank >= plan.servers || replica->member >= plan.replicas;
+  }
   if (!absl::SimpleAtoi(name.substr(dot + 1), &rank)) return false;
   const int first_heter = plan.workers - plan.heter_workers;
   if (kind == kServerLog) return rank >= plan.servers;
@@ -123,8 +128,14 @@ void RemoveStaleLogs(const LaunchPlan& plan) {
   for (const auto& path : found) std::filesystem::remove(path, error);
 }
 
-Status CheckStatusPorts(const LaunchPlan& plan) {
+Status CheckPorts(const LaunchPlan& plan) {
   for (const ProcessPlan& p : plan.processes) {
+    if (p.resp_port != 0 && !BindPort("127.0.0.1", p.resp_port).ok()) {
+      return Unavailable(
+          "--resp_port: 127.0.0.1:%d, the port of %s for Redis clients, is in use [TD1012]; hint: "
+          "choose another --resp_port",
+          p.resp_port, p.Name());
+    }
     if (p.status_page.empty() || BindPort("127.0.0.1", p.status_port).ok()) continue;
     return Unavailable(
         "--status_port: 127.0.0.1:%d, the port of the status page of %s, is in use [TD1012]; hint: "
@@ -140,7 +151,7 @@ StatusOr<HeldSecrets> PrepareFiles(const LaunchPlan& plan) {
   TD_REQUIRE(!plan.log_dir.empty());
   TD_REQUIRE(!plan.secret_file.empty());
   TD_RETURN_IF_ERROR(CheckDirFree(plan.log_dir));
-  TD_RETURN_IF_ERROR(CheckStatusPorts(plan));
+  TD_RETURN_IF_ERROR(CheckPorts(plan));
   TD_RETURN_IF_ERROR(CheckMemberDirs(plan));
   TD_RETURN_IF_ERROR(MakeOwnDir(plan.log_dir, OwnRule::kUser).status());
   std::error_code error;

@@ -39,7 +39,7 @@ bool JobProcess::CollectEnd() {
 }
 
 bool JobProcess::StorageFailed() const {
-  return is(Role::kPserver) && exit().signal == 0 && exit().code == kExitStorage;
+  return !is(Role::kTrainer) && exit().signal == 0 && exit().code == kExitStorage;
 }
 
 void JobProcess::Signal(int signal) {

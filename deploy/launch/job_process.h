@@ -34,8 +34,8 @@ struct JobProcess {
   // Returns true in the first call after the process has ended. This call also reads the remaining
   // output.
   bool CollectEnd();
-  // Returns whether the process is a pserver that ended because its storage failed. A new process
-  // can use the state in the data directory of this pserver.
+  // Returns whether the process is a pserver or a replica that ended because its storage failed. A
+  // new process can use the state in its data directory.
   bool StorageFailed() const;
   // Sends `signal` to the process, if the process is running.
   void Signal(int signal);

@@ -15,7 +15,8 @@ void JobProcesses::Add(std::unique_ptr<JobProcess> process) {
   TD_REQUIRE(process->process.has_value());
   TD_REQUIRE(std::none_of(all_.begin(), all_.end(), [&](const auto& p) {
     return p->is(process->plan->role) && p->plan->rank == process->plan->rank &&
-           p->plan->member == process->plan->member && p->running();
+           p->plan->member == process->plan->member && p->plan->replica == process->plan->replica &&
+           p->running();
   }));
   all_.push_back(std::move(process));
 }
@@ -36,8 +37,9 @@ bool JobProcesses::AnyRunning(Role role) const {
 }
 
 bool JobProcesses::AnyDone() const {
-  return std::any_of(all_.begin(), all_.end(),
-                     [](const auto& p) { return !p->running() && p->exit().ok(); });
+  return std::any_of(all_.begin(), all_.end(), [](const auto& p) {
+    return !p->is(Role::kReplica) && !p->running() && p->exit().ok();
+  });
 }
 
 JobProcess* JobProcesses::Find(const NamedProcess& name) const {

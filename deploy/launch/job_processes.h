@@ -15,14 +15,15 @@
 namespace tandem::deploy {
 
 // Owns the processes; the destructor kills processes that are still running. At most one process of
-// each role, rank and member runs at the same time. Not thread-safe.
+// each role, rank, member and replica number runs at the same time. Not thread-safe.
 class JobProcesses {
  public:
   // `callers_per_worker` is the number of replicas of a trainer. Each replica is a caller of
   // pservers.
   explicit JobProcesses(int callers_per_worker);
 
-  // Adds a process that was started. REQUIRES: no process of its role, rank and member is running.
+  // Adds a process that was started. REQUIRES: no process of its role, rank, member and replica
+  // number is running.
   void Add(std::unique_ptr<JobProcess> process);
   void Remove(const JobProcess& process);
   void Clear() { all_.clear(); }
@@ -30,7 +31,7 @@ class JobProcesses {
 
   bool Has(Role role) const;  // returns whether a process, running or ended, has this role
   bool AnyRunning(Role role) const;
-  // Returns whether at least one of the processes has ended with exit code 0.
+  // Returns whether at least one of the pservers and trainers has ended with exit code 0.
   bool AnyDone() const;
   // Returns the running process that a report names: of a pserver with standbys, its primary. null:
   // no running process has this name.

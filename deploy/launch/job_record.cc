@@ -15,6 +15,8 @@
 #include <sstream>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/base/require.h"
@@ -48,6 +50,19 @@ uint64_t StartOf(int64_t pid) {
   return start;
 }
 
+// Returns JobRecord::replicas, or with `redis` JobRecord::redis.
+std::vector<std::string> ReplicaLists(const LaunchPlan& plan, bool redis) {
+  std::vector<std::string> lists(static_cast<size_t>(plan.replicas));
+  for (const ProcessPlan& p : plan.processes) {
+    if (p.role != Role::kReplica) continue;
+    if (redis && p.resp_port == 0) return {};
+    std::string& list = lists[static_cast<size_t>(p.replica)];
+    absl::StrAppend(&list, list.empty() ? "" : ",",
+                    redis ? absl::StrFormat("127.0.0.1:%d", p.resp_port) : p.endpoint.Text());
+  }
+  return lists;
+}
+
 std::string Absolute(const std::string& path) {
   std::error_code error;
   return path.empty() ? path : std::filesystem::absolute(path, error).string();
@@ -74,10 +89,13 @@ Status WriteJobRecord(const LaunchPlan& plan) {
                          {"status_page", p.status_page},
                          {"log_file", Absolute(p.log_file)}});
     if (p.member >= 0) processes.back()["member"] = p.member;
+    if (p.replica >= 0) processes.back()["replica"] = p.replica;
   }
   const json whole = {{"job", plan.job_name},
                       {"mode", ModeName(plan.mode)},
                       {"pservers", plan.pservers},
+                      {"replicas", ReplicaLists(plan, /*redis=*/false)},
+                      {"redis", ReplicaLists(plan, /*redis=*/true)},
                       {"launcher_pid", getpid()},
                       {"launcher_start", StartOf(getpid())},
                       {"host", HostName()},
@@ -113,6 +131,8 @@ StatusOr<JobRecord> ReadJobRecord(const std::string& log_dir) {
     record.job = whole.at("job").get<std::string>();
     record.mode = whole.at("mode").get<std::string>();
     record.pservers = whole.value("pservers", "");
+    record.replicas = whole.value("replicas", std::vector<std::string>());
+    record.redis = whole.value("redis", std::vector<std::string>());
     record.launcher_pid = whole.value("launcher_pid", int64_t{0});
     record.launcher_start = whole.value("launcher_start", uint64_t{0});
     record.host = whole.value("host", "");
@@ -121,8 +141,9 @@ StatusOr<JobRecord> ReadJobRecord(const std::string& log_dir) {
     record.tls_dir = whole.value("tls_dir", "");
     for (const json& p : whole.at("processes")) {
       record.processes.push_back({p.at("role").get<std::string>(), p.at("rank").get<int>(),
-                                  p.value("member", -1), p.value("endpoint", ""),
-                                  p.value("status_page", ""), p.value("log_file", "")});
+                                  p.value("member", -1), p.value("replica", -1),
+                                  p.value("endpoint", ""), p.value("status_page", ""),
+                                  p.value("log_file", "")});
     }
   } catch (const json::exception& error) {
     return DataLoss("%s is not a file of tandemrun: %s [TD7002]", path, error.what());

@@ -14,9 +14,10 @@
 namespace tandem::deploy {
 
 struct ProcessRecord {
-  std::string role;  // role of the process: "pserver" or "trainer"
-  int rank = 0;
+  std::string role;         // role of the process: "pserver", "trainer" or "replica"
+  int rank = 0;             // as ProcessPlan::rank
   int member = -1;          // as ProcessPlan::member
+  int replica = -1;         // as ProcessPlan::replica
   std::string endpoint;     // address "host:port"; a trainer in pserver mode does not listen on it
   std::string status_page;  // URL such as "http://127.0.0.1:8000/"; empty: no status page
   std::string log_file;
@@ -25,6 +26,11 @@ struct ProcessRecord {
 struct JobRecord {
   std::string job, mode;
   std::string pservers;  // pservers of the whole job, on all hosts, such as "a:1,b:2"
+  // Addresses of replica 0 of each pserver, then of replica 1 of each pserver, and so on. A reader
+  // needs one of these lists, such as "a:1,b:2".
+  std::vector<std::string> replicas;
+  // The same lists of addresses for Redis clients; empty: the replicas do not answer Redis clients.
+  std::vector<std::string> redis;
   int64_t launcher_pid = 0;
   // The start time of the launcher, in clock ticks since boot. It identifies a launcher whose pid
   // is reused.

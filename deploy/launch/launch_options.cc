@@ -19,7 +19,8 @@ namespace {
 // Maximum number of processes on one machine, far above any useful number.
 constexpr int kProcessesMax = 1024;
 constexpr int kStandbysMax = 16;      // maximum number of standbys of a pserver
-constexpr int kStandbyRestarts = 10;  // default of --max_restarts with --standbys
+constexpr int kReplicasMax = 16;      // maximum number of read replicas of a pserver
+constexpr int kStandbyRestarts = 10;  // default of --max_restarts with --standbys or --replicas
 
 // Returns the name of a flag as the user wrote it.
 std::string Spelled(const ParsedArgs& args, const std::string& name) {
@@ -43,7 +44,7 @@ StatusOr<std::optional<LaunchMode>> ModeFlag(const ParsedArgs& args) {
 StatusOr<LaunchMode> ChooseMode(const ParsedArgs& args, LaunchMode of_file) {
   std::string about_servers, about_ranks;
   for (const char* name : {"servers", "workers", "heter_workers", "heter_place", "pserver_data_dir",
-                           "durability", "pserver_place", "standbys"}) {
+                           "durability", "pserver_place", "standbys", "replicas"}) {
     if (args.Has(name)) about_servers = Spelled(args, name);
   }
   for (const char* name : {"nproc", "ips"}) {
@@ -103,7 +104,7 @@ Status FillHeterWorkers(const ParsedArgs& args, LaunchOptions& options) {
         "number of heter workers that divides the number of trainers",
         flag, options.workers.endpoints.size(), added.size());
   }
-  for (const char* name : {"max_restarts", "gpus", "standbys"}) {
+  for (const char* name : {"max_restarts", "gpus", "standbys", "replicas"}) {
     if (!args.Has(name)) continue;
     return InvalidArgument("%s together with %s is not implemented [TD1109]", flag,
                            Spelled(args, name));
@@ -202,26 +203,34 @@ Status FillDurability(const ParsedArgs& args, LaunchOptions& options) {
   return OkStatus();
 }
 
+// Sets the options that `flag` (--standbys or --replicas) needs. Its processes receive the
+// write-ahead log.
+Status NeedLog(const ParsedArgs& args, const std::string& flag, LaunchOptions& options) {
+  const std::string spelled = Spelled(args, flag);
+  if (options.pservers.data_dir.empty()) {
+    return InvalidArgument(
+        "%s needs a directory for the logs of the servers [TD4012]; hint: set "
+        "--pserver_data_dir=DIR",
+        spelled);
+  }
+  options.pservers.durability = args.Get("durability", "logged");
+  if (options.pservers.durability != "logged") {
+    return InvalidArgument(
+        "%s contradicts --durability=%s, because %s receive the write-ahead log with all "
+        "pushes [TD1005]; hint: use --durability=logged",
+        spelled, options.pservers.durability, flag);
+  }
+  if (!args.Has("max_restarts")) options.supervision.max_restarts = kStandbyRestarts;
+  return OkStatus();
+}
+
 Status FillStandbys(const ParsedArgs& args, LaunchOptions& options) {
   if (!args.Has("standbys")) return OkStatus();
   const std::string flag = Spelled(args, "standbys");
   TD_ASSIGN_OR_RETURN(options.pservers.standbys, args.GetInt("standbys", 0, 0, kStandbysMax));
   if (options.pservers.standbys == 0) return OkStatus();
-  if (options.pservers.data_dir.empty()) {
-    return InvalidArgument(
-        "%s needs a directory for the logs of the servers [TD4012]; hint: set "
-        "--pserver_data_dir=DIR",
-        flag);
-  }
-  options.pservers.durability = args.Get("durability", "logged");
-  if (options.pservers.durability != "logged") {
-    return InvalidArgument(
-        "%s contradicts --durability=%s, because standbys receive the write-ahead log with all "
-        "pushes [TD1005]; hint: use --durability=logged",
-        flag, options.pservers.durability);
-  }
+  TD_RETURN_IF_ERROR(NeedLog(args, "standbys", options));
   // A lost server continues only with a new standby, so the job needs restarts.
-  if (!args.Has("max_restarts")) options.supervision.max_restarts = kStandbyRestarts;
   if (options.supervision.max_restarts == 0) {
     return InvalidArgument(
         "%s contradicts %s, because a lost process is restarted as a standby "
@@ -231,15 +240,28 @@ Status FillStandbys(const ParsedArgs& args, LaunchOptions& options) {
   return OkStatus();
 }
 
-// Rejects standbys of pservers on other hosts.
-Status CheckStandbys(const ParsedArgs& args, const LaunchOptions& options) {
-  if (options.pservers.standbys == 0) return OkStatus();
+Status FillReplicas(const ParsedArgs& args, LaunchOptions& options) {
+  TD_ASSIGN_OR_RETURN(options.pservers.replicas, args.GetInt("replicas", 0, 0, kReplicasMax));
+  TD_ASSIGN_OR_RETURN(options.pservers.resp_port, args.GetInt("resp_port", 0, 1, 65535));
+  if (options.pservers.replicas > 0) return NeedLog(args, "replicas", options);
+  if (!args.Has("resp_port")) return OkStatus();
+  return InvalidArgument("%s has no effect without --replicas [TD1005]; hint: set --replicas=1",
+                         Spelled(args, "resp_port"));
+}
+
+// Rejects standbys and replicas of pservers on other hosts.
+Status CheckFollowers(const ParsedArgs& args, const LaunchOptions& options) {
   const auto local = [](const ProcessEndpoint& e) { return e.local; };
   if (std::ranges::all_of(options.pservers.endpoints, local)) return OkStatus();
-  return Unimplemented(
-      "%s with pservers that do not run on this host is not implemented [TD1109]; hint: use "
-      "pservers of this host",
-      Spelled(args, "standbys"));
+  for (const auto& [name, count] : {std::pair{"standbys", options.pservers.standbys},
+                                    {"replicas", options.pservers.replicas}}) {
+    if (count == 0) continue;
+    return Unimplemented(
+        "%s with pservers that do not run on this host is not implemented [TD1109]; hint: use "
+        "pservers of this host",
+        Spelled(args, name));
+  }
+  return OkStatus();
 }
 
 Status CheckHosts(const ParsedArgs& args, const LaunchOptions& options) {
@@ -304,7 +326,8 @@ Status CheckRest(const ParsedArgs& args) {
 
 // Rejects flags that require a job file instead of a script.
 Status CheckScript(const ParsedArgs& args) {
-  for (const char* name : {"max_restarts", "heter_workers", "status_port", "standbys"}) {
+  for (const char* name :
+       {"max_restarts", "heter_workers", "status_port", "standbys", "replicas"}) {
     if (!args.Has(name)) continue;
     return Unimplemented("%s with a script is not implemented [TD1109]; hint: use a job file",
                          Spelled(args, name));
@@ -361,10 +384,9 @@ Status FillTls(const ParsedArgs& args, LaunchOptions& options) {
   return OkStatus();
 }
 
-}  // namespace
-
-const std::vector<FlagSpec>& LaunchFlags() {
-  static const std::vector<FlagSpec> kFlags = {
+// The flags of the processes, addresses and security of a job.
+std::vector<FlagSpec> JobFlags() {
+  return {
       {"mode", "", "MODE",
        "local, pserver, collective or hybrid (default: determined from other flags or the job)"},
       {"servers", "server_num", "N|LIST",
@@ -398,6 +420,12 @@ const std::vector<FlagSpec>& LaunchFlags() {
       {"rendezvous", "", "URL",
        "rendezvous of the ranks: tcp://HOST:PORT (default: of rank 0), file:///DIR that all hosts "
        "share, or etcd://HOST:PORT/PREFIX"},
+  };
+}
+
+// The flags of the state of pservers.
+std::vector<FlagSpec> PserverFlags() {
+  return {
       {"pserver_data_dir", "", "DIR", "directory in which pservers store their state"},
       {"pserver_place", "", "PLACE",
        "device on which pservers store and update dense slices: cpu, cuda, cuda:N"},
@@ -411,8 +439,20 @@ const std::vector<FlagSpec>& LaunchFlags() {
        "number of standbys of each pserver: processes with a copy of its state, one of which "
        "replaces it when it is lost with its directory (default 0; needs --pserver_data_dir; sets "
        "--max_restarts=10)"},
+      {"replicas", "", "N",
+       "number of read replicas of each pserver: processes with a copy of its state that answer "
+       "readers (default 0; needs --pserver_data_dir; sets --max_restarts=10)"},
+      {"resp_port", "", "PORT",
+       "first port at which replicas answer Redis clients: replica 0 of pserver 0 at "
+       "127.0.0.1:PORT, then replica 0 of the other pservers, then replica 1"},
       {"keep_pushes_mb", "", "N",
        "memory of each trainer for pushes with --durability=replayable (default 1024)"},
+  };
+}
+
+// The flags of the launcher itself.
+std::vector<FlagSpec> LauncherFlags() {
+  return {
       {"grace_s", "", "SECONDS", "time between SIGTERM and SIGKILL (default 10)"},
       {"pserver_bin", "", "FILE", "program to run instead of tandem-pserver"},
       {"trainer_bin", "", "FILE",
@@ -426,6 +466,18 @@ const std::vector<FlagSpec>& LaunchFlags() {
       {"version", "", "", "print the version"},
       {"help", "", "", "print this"},
   };
+}
+
+}  // namespace
+
+const std::vector<FlagSpec>& LaunchFlags() {
+  static const std::vector<FlagSpec> kFlags = [] {
+    std::vector<FlagSpec> flags = JobFlags();
+    for (const std::vector<FlagSpec>& more : {PserverFlags(), LauncherFlags()}) {
+      flags.insert(flags.end(), more.begin(), more.end());
+    }
+    return flags;
+  }();
   return kFlags;
 }
 
@@ -461,6 +513,7 @@ StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args, const std::str
   TD_RETURN_IF_ERROR(FillTls(args, options));
   TD_RETURN_IF_ERROR(FillDurability(args, options));
   TD_RETURN_IF_ERROR(FillStandbys(args, options));
+  TD_RETURN_IF_ERROR(FillReplicas(args, options));
   options.pservers.place = args.Get("pserver_place");
   options.log_dir = args.Get("log_dir", "./log-" + job.name);
   options.pservers.program = args.Get("pserver_bin", program_dir + "/tandem-pserver");
@@ -488,7 +541,7 @@ StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args, const std::str
       break;
   }
   TD_RETURN_IF_ERROR(CheckHosts(args, options));
-  TD_RETURN_IF_ERROR(CheckStandbys(args, options));
+  TD_RETURN_IF_ERROR(CheckFollowers(args, options));
   TD_RETURN_IF_ERROR(FillRendezvous(args, options));
   return options;
 }

@@ -46,7 +46,9 @@ Environment CommonEnvironment(const LaunchOptions& options, const LaunchPlan& pl
 
 void AddNetworkFlags(const LaunchOptions& options, const LaunchPlan& plan, ProcessPlan& p) {
   if (!plan.tls_dir.empty()) {
-    p.argv.push_back("--tls_dir=" + plan.tls_dir + "/" + RoleName(p.role));
+    // A replica serves and fetches with the certificate of its pserver.
+    const Role role = p.role == Role::kReplica ? Role::kPserver : p.role;
+    p.argv.push_back("--tls_dir=" + plan.tls_dir + "/" + RoleName(role));
   }
   if (options.security.insecure_allow_network) p.argv.push_back("--insecure_allow_network");
 }
@@ -129,6 +131,93 @@ ProcessPlan Pserver(const LaunchOptions& options, const ServerSettings& settings
   return p;
 }
 
+// Adds the pservers of this host, with their standbys.
+void AddPservers(const LaunchOptions& options, const ServerSettings& settings, LaunchPlan& plan) {
+  for (int i = 0; i < plan.servers; ++i) {
+    if (!options.pservers.endpoints[static_cast<size_t>(i)].local) continue;
+    for (int m = 0; m <= plan.standbys; ++m) {
+      plan.processes.push_back(Pserver(options, settings, plan, i, plan.standbys == 0 ? -1 : m));
+    }
+  }
+}
+
+// Returns the plan of replica `number` of a pserver.
+ProcessPlan Replica(const LaunchOptions& options, const ServerSettings& settings,
+                    const LaunchPlan& plan, const ProcessPlan& pserver, int number,
+                    const ProcessEndpoint& endpoint) {
+  TD_REQUIRE(pserver.role == Role::kPserver && number >= 0);
+  ProcessPlan p;
+  p.role = Role::kReplica;
+  p.rank = pserver.rank;
+  p.replica = number;
+  p.endpoint = endpoint;
+  const std::string name = absl::StrFormat("%d.replica-%d", p.rank, number);
+  p.argv = {options.pservers.program,
+            "--replica_of=" + pserver.endpoint.Text(),
+            "--listen=" + p.endpoint.Text(),
+            "--index=" + std::to_string(p.rank),
+            "--job=" + plan.job_name,
+            "--data_dir=" + options.pservers.data_dir + "/pserver-" + name,
+            "--durability=logged"};
+  if (options.pservers.resp_port > 0) {
+    // The first ports are those of one replica of each pserver, which are enough for a client.
+    p.resp_port = options.pservers.resp_port + number * plan.servers + p.rank;
+    p.argv.push_back(absl::StrFormat("--resp_listen=127.0.0.1:%d", p.resp_port));
+  }
+  AddNetworkFlags(options, plan, p);
+  for (const std::string& flag : settings.flags) {
+    // Each replica has its own rows outside memory.
+    const bool own = flag.starts_with("--rocksdb_path=");
+    p.argv.push_back(own ? absl::StrFormat("%s.replica-%d", flag, number) : flag);
+  }
+  if (options.security.audit) {
+    p.argv.push_back(absl::StrFormat("--audit_log=%s/audit.%s.jsonl", plan.log_dir, name));
+  }
+  p.can_return = true;
+  p.env = pserver.env;
+  p.env.erase("TANDEM_LAUNCHER");  // trainers do not wait for a replica
+  p.log_file = absl::StrFormat("%s/%s.%s", plan.log_dir, kServerLog, name);
+  return p;
+}
+
+// Adds the replicas of the pservers of this host. `first_port`: 0 uses free ports.
+Status AddReplicas(const LaunchOptions& options, const ServerSettings& settings, int first_port,
+                   LaunchPlan& plan) {
+  if (plan.replicas == 0) return OkStatus();
+  std::vector<ProcessEndpoint> endpoints;
+  for (int r = 0; r < plan.replicas; ++r) {
+    for (int s = 0; s < plan.servers; ++s) {
+      const ProcessEndpoint& of = options.pservers.endpoints[static_cast<size_t>(s)];
+      ProcessEndpoint e{of.host, 0, of.local};
+      if (!plan.socket_dir.empty()) {
+        e = {"", 0, true, absl::StrFormat("%s/replica-%d-%d", plan.socket_dir, s, r)};
+      } else if (of.is_unix()) {
+        e = {"127.0.0.1", 0, true};
+      }
+      endpoints.push_back(std::move(e));
+    }
+  }
+  TD_RETURN_IF_ERROR(AssignPorts("replicas", first_port, endpoints));
+  if (const int last = options.pservers.resp_port + static_cast<int>(endpoints.size()) - 1;
+      options.pservers.resp_port > 0 && last > 65535) {
+    return InvalidArgument(
+        "--resp_port=%d leaves too few ports for the replicas [TD1004]; hint: choose a smaller "
+        "port",
+        options.pservers.resp_port);
+  }
+  std::vector<ProcessPlan> replicas;
+  for (size_t i = 0; i < endpoints.size(); ++i) {
+    const int server = static_cast<int>(i) % plan.servers;
+    const auto of = std::ranges::find_if(
+        plan.processes, [server](const ProcessPlan& p) { return p.rank == server; });
+    TD_REQUIRE(of != plan.processes.end());
+    replicas.push_back(
+        Replica(options, settings, plan, *of, static_cast<int>(i) / plan.servers, endpoints[i]));
+  }
+  plan.processes.insert(plan.processes.end(), replicas.begin(), replicas.end());
+  return OkStatus();
+}
+
 // Returns the plan of a trainer. `local_rank`: index among the `local_size` trainers of this host.
 ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int rank, int local_rank,
                     int local_size) {
@@ -175,11 +264,11 @@ ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int ra
 }
 
 // Assigns the ports of status pages. Trainers get the first ports, because the user usually looks
-// at a trainer's page. Pservers get the next ports.
+// at a trainer's page. Pservers get the next ports, then replicas.
 Status AddStatusPages(int first_port, LaunchPlan& plan) {
   TD_REQUIRE(first_port > 0);
   int port = first_port;
-  for (const Role role : {Role::kTrainer, Role::kPserver}) {
+  for (const Role role : {Role::kTrainer, Role::kPserver, Role::kReplica}) {
     for (ProcessPlan& p : plan.processes) {
       if (p.role != role) continue;
       if (port > 65535) {
@@ -260,11 +349,22 @@ void SetWaiting(const Environment& env, bool alone, LaunchPlan& plan) {
 }  // namespace
 
 std::string ProcessPlan::Name() const {
+  if (role == Role::kReplica) return absl::StrFormat("replica %d of pserver %d", replica, rank);
   const std::string name = std::string(Kind()) + " " + std::to_string(rank);
   return member < 0 ? name : absl::StrFormat("%s (member %d)", name, member);
 }
 
-const char* RoleName(Role role) { return role == Role::kPserver ? "pserver" : "trainer"; }
+const char* RoleName(Role role) {
+  switch (role) {
+    case Role::kPserver:
+      return "pserver";
+    case Role::kTrainer:
+      return "trainer";
+    case Role::kReplica:
+      return "replica";
+  }
+  return "";
+}
 
 Environment WithoutRanks(Environment env) {
   for (const char* name : {"TANDEM_RANK",
@@ -317,14 +417,14 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
     }
   }
   TD_RETURN_IF_ERROR(AssignPorts("servers", options.start_port, options.pservers.endpoints));
+  // Trainers get the ports after those of the pservers, because pservers and trainers may run on
+  // one host, where both count from the same first port. Replicas get the next ports.
+  const auto after = [&options](size_t processes) {
+    return options.start_port == 0 ? 0 : options.start_port + static_cast<int>(processes);
+  };
+  const size_t servers = options.pservers.endpoints.size();
   if (options.mode != LaunchMode::kLocal) {
-    // Trainers get the ports after those of the pservers, because pservers and trainers may run on
-    // one host, where both count from the same first port.
-    const int after =
-        options.start_port == 0
-            ? 0
-            : options.start_port + static_cast<int>(options.pservers.endpoints.size());
-    TD_RETURN_IF_ERROR(AssignPorts("workers", after, options.workers.endpoints));
+    TD_RETURN_IF_ERROR(AssignPorts("workers", after(servers), options.workers.endpoints));
   }
   FindProgram(env, options.workers);
   LaunchPlan plan;
@@ -335,6 +435,7 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   plan.socket_dir = socket_dir;
   plan.servers = static_cast<int>(options.pservers.endpoints.size());
   plan.standbys = options.pservers.standbys;
+  plan.replicas = options.pservers.replicas;
   plan.pserver_data_dir = options.pservers.data_dir;
   plan.pservers = JoinEndpoints(options.pservers.endpoints);
   plan.workers = static_cast<int>(options.workers.endpoints.size());
@@ -356,12 +457,9 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   TD_RETURN_IF_ERROR(ChooseSecret(options, env, plan));
   TD_RETURN_IF_ERROR(ChooseTls(options, plan));
 
-  for (int i = 0; i < plan.servers; ++i) {
-    if (!options.pservers.endpoints[static_cast<size_t>(i)].local) continue;
-    for (int m = 0; m <= plan.standbys; ++m) {
-      plan.processes.push_back(Pserver(options, settings, plan, i, plan.standbys == 0 ? -1 : m));
-    }
-  }
+  AddPservers(options, settings, plan);
+  TD_RETURN_IF_ERROR(
+      AddReplicas(options, settings, after(servers + options.workers.endpoints.size()), plan));
   int local_size = 0, local_rank = 0;
   for (const ProcessEndpoint& e : options.workers.endpoints) local_size += e.local ? 1 : 0;
   plan.remote_workers = local_size < plan.workers;
@@ -383,6 +481,7 @@ std::string LaunchPlan::Counts(const char* between) const {
   };
   add(servers, "pserver");
   add(servers * standbys, "standby");
+  add(servers * replicas, "replica");
   add(workers - heter_workers, "trainer");
   add(heter_workers, "heter worker");
   return absl::StrJoin(kinds, between);

@@ -15,17 +15,20 @@ namespace tandem::deploy {
 inline constexpr char kServerLog[] = "serverlog", kTrainerLog[] = "workerlog",
                       kHeterLog[] = "heterlog";
 
-enum class Role { kPserver, kTrainer };
-const char* RoleName(Role role);  // returns "pserver" or "trainer"
+// A kReplica is a read replica of a pserver.
+enum class Role { kPserver, kTrainer, kReplica };
+const char* RoleName(Role role);  // returns "pserver", "trainer" or "replica"
 // Returns a number with a noun, such as "1 pserver" or "2 pservers".
 std::string Counted(size_t count, const char* thing);
 
 struct ProcessPlan {
   Role role = Role::kTrainer;
-  int rank = 0;  // index among the processes of its role in the whole job
+  // Index among the processes of its role in the whole job. Of a replica: the index of its pserver.
+  int rank = 0;
   // Number among the members of a pserver, which are its primary and its standbys; -1: the pserver
   // has no standbys.
   int member = -1;
+  int replica = -1;    // number among the replicas of a pserver, from 0; -1: it is no replica
   bool heter = false;  // true: a trainer that is a heter worker
   ProcessEndpoint endpoint;
   std::vector<std::string> argv;
@@ -33,13 +36,15 @@ struct ProcessPlan {
   std::string log_file;
   std::string status_page;  // URL such as "http://127.0.0.1:8080/"; empty: no status page
   int status_port = 0;      // port of status_page
+  int resp_port = 0;        // port on 127.0.0.1 for Redis clients; 0: none
   // true: a restarted process can continue from the state that the killed process had.
   bool can_return = false;
   // true: a restart loses all changes after the last checkpoint (--durability=none).
   bool forgets = false;
 
   const char* Kind() const { return heter ? "heter worker" : RoleName(role); }
-  // Returns the name for the user, such as "trainer 1" or "pserver 0 (member 1)".
+  // Returns the name for the user, such as "trainer 1", "pserver 0 (member 1)" or "replica 0 of
+  // pserver 1".
   std::string Name() const;
 };
 
@@ -57,6 +62,7 @@ struct LaunchPlan {
   // Numbers of pservers (without standbys) and of trainers in the whole job.
   int servers = 0, workers = 0;
   int standbys = 0;              // number of standbys of each pserver
+  int replicas = 0;              // number of read replicas of each pserver
   std::string pserver_data_dir;  // directory of the pservers' state; empty: none
   int heter_workers = 0;         // number of heter workers, which have the highest worker numbers
   std::string pservers;          // addresses of all pservers, such as "a:1,b:2"

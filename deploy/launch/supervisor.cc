@@ -95,7 +95,7 @@ Status Supervisor::StartAll() {
       return NotFound(
           "a program of the job is missing: %s [TD7001]; hint: build the program with "
           "./deploy/build.sh, or name another program with --%s_bin=FILE",
-          std::string(status.message()), RoleName(p.role));
+          std::string(status.message()), p.role == Role::kTrainer ? "trainer" : "pserver");
     }
     TD_RETURN_IF_ERROR(status);
   }
@@ -146,7 +146,8 @@ Status Supervisor::OpenOutput(JobProcess& process, SpawnRequest& request) {
 }
 
 void Supervisor::Loop() {
-  while (processes_.AnyRunning(Role::kTrainer) || processes_.AnyRunning(Role::kPserver)) {
+  while (processes_.AnyRunning(Role::kTrainer) || processes_.AnyRunning(Role::kPserver) ||
+         processes_.AnyRunning(Role::kReplica)) {
     WaitForEvents();
     signalfd_siginfo info;
     while (read(signals_.get(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
@@ -277,6 +278,7 @@ void Supervisor::OnEnded(std::vector<JobProcess*> ended) {
     // needed if the job stops, or if the pserver was drained.
     if (!stop_.stopping() && !IsDrained(*process)) groups_.OnEnded(*process);
   }
+  HandleReplicas(ended);
   if (!stop_.stopping()) {
     LoseRanks(ended);
     ReleaseDrained(ended);
@@ -327,6 +329,25 @@ void Supervisor::Restart(std::vector<JobProcess*>& ended) {
   }
 }
 
+void Supervisor::HandleReplicas(std::vector<JobProcess*>& ended) {
+  const auto others = std::ranges::stable_partition(
+      ended, [](const JobProcess* process) { return !process->is(Role::kReplica); });
+  const std::vector<JobProcess*> replicas(others.begin(), others.end());
+  ended.resize(ended.size() - replicas.size());
+  if (stop_.stopping()) return;
+  for (JobProcess* const process : replicas) {
+    const bool lost = process->exit().signal != 0 || process->StorageFailed();
+    if (lost && MayRestart(*process->plan)) {
+      StartAgain(*process, /*member=*/true);
+      continue;
+    }
+    const std::string name = process->plan->Name(), how = process->exit().Text();
+    journal_.Note("lost", name, process->process->pid(), how);
+    journal_.Say(absl::StrFormat("%s: %s: the job continues without it; its log is %s", name, how,
+                                 process->plan->log_file));
+  }
+}
+
 bool Supervisor::MayRestart(const ProcessPlan& plan) const {
   return plan.can_return && restarts_ < options_.max_restarts && !Over();
 }
@@ -353,10 +374,11 @@ void Supervisor::Replace(const JobProcess& old, bool member) {
   processes_.Remove(old);
   const Status status = Start(plan, /*again=*/true, member);
   if (status.ok()) return;
-  // The process could not be restarted, and the other processes would wait for it. Therefore the
-  // job ends with this error (not_started_).
   const Status why = Annotate(status, "restarting " + plan.Name());
   journal_.Say(ToString(why));
+  if (plan.role == Role::kReplica) return journal_.Note("lost", plan.Name(), 0, ToString(why));
+  // The process could not be restarted, and the other processes would wait for it. Therefore the
+  // job ends with this error (not_started_).
   // An elastic job continues without a rank that is no member yet.
   if (not_started_.ok() && (member || !plan_.elastic())) not_started_ = why;
 }
@@ -460,7 +482,9 @@ void Supervisor::Advance() {
     failure_.PreferUnresponsive(processes_, std::chrono::seconds(options_.grace_s));
   }
   processes_.Signal(Role::kTrainer, SIGKILL);
-  if (stop_.kills_pservers()) processes_.Signal(Role::kPserver, SIGKILL);
+  if (!stop_.kills_pservers()) return;
+  processes_.Signal(Role::kPserver, SIGKILL);
+  processes_.Signal(Role::kReplica, SIGKILL);
 }
 
 void Supervisor::StopTrainers(int signal) {
@@ -471,6 +495,7 @@ void Supervisor::StopTrainers(int signal) {
 void Supervisor::StopPservers() {
   stop_.StopPservers(SteadyNow());
   processes_.Signal(Role::kPserver, SIGTERM);
+  processes_.Signal(Role::kReplica, SIGTERM);
 }
 
 int Supervisor::Conclude() {

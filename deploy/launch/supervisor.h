@@ -72,6 +72,9 @@ class Supervisor {
   // Restarts the processes that were killed, were stopped by another program or ended by a storage
   // error, if they can return. Removes them from `ended`.
   void Restart(std::vector<JobProcess*>& ended);
+  // Restarts replicas that were killed or ended by a storage error, while restarts are left. The
+  // job continues without other replicas that have ended. Removes all replicas from `ended`.
+  void HandleReplicas(std::vector<JobProcess*>& ended);
   bool MayRestart(const ProcessPlan& plan) const;
   // Counts a restart and starts a new process with the plan of `old`. Destroys `old`.
   void StartAgain(JobProcess& old, bool member);

@@ -66,6 +66,17 @@ Status TakeRecord(const JobRecord& record, JobAccess& access) {
     TD_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(address));
     access.pages.push_back({p.role, p.rank, endpoint});
   }
+  for (size_t number = 0; number < record.replicas.size(); ++number) {
+    TD_ASSIGN_OR_RETURN(const std::vector<Endpoint> replicas,
+                        ParseList("job.json", record.replicas[number]));
+    std::vector<std::string> redis;
+    if (number < record.redis.size()) redis = absl::StrSplit(record.redis[number], ',');
+    redis.resize(replicas.size());
+    for (size_t server = 0; server < replicas.size(); ++server) {
+      access.replicas.push_back(
+          {static_cast<int>(server), static_cast<int>(number), replicas[server], redis[server]});
+    }
+  }
   PserverChanges changes = ReadPserverChanges(access.dir);
   for (const auto& [index, address] : changes.added) {
     // Skips the addition of a server that was undone later.
@@ -168,7 +179,7 @@ std::vector<FlagSpec> AccessFlags(std::vector<FlagSpec> more) {
        "file with the job's secret (default: the file in the log directory; with --pservers also "
        "TANDEM_SECRET_FILE)"},
       {"tls_dir", "", "DIR",
-       "directory with tls.crt, tls.key and ca.crt of role admin or observer"},
+       "directory with tls.crt, tls.key and ca.crt of role observer, reader or admin"},
       {"insecure_allow_network", "", "",
        "connect to servers at network addresses without TLS (default: as for tandemrun)"},
       {"timeout_s", "", "N", "time limit for the reply of one process (default 5)"},
@@ -215,8 +226,8 @@ bool IsGone(const JobAccess& job, size_t server, const Status& answer) {
   return silent && job.drained.contains(static_cast<int>(server));
 }
 
-StatusOr<JobAccess> FindPservers(const ParsedArgs& args) {
-  TD_ASSIGN_OR_RETURN(JobAccess access, FindJob(args, {rpc::PeerRole::kAdmin}));
+StatusOr<JobAccess> FindPservers(const ParsedArgs& args, const std::vector<rpc::PeerRole>& roles) {
+  TD_ASSIGN_OR_RETURN(JobAccess access, FindJob(args, roles));
   if (access.pservers.empty()) {
     return FailedPrecondition(
         "the job has no pservers: the trainers store all state [TD7004]; hint: let the trainers "
@@ -253,9 +264,19 @@ struct ServerAccess::Impl {
   }
 };
 
-ServerAccess::ServerAccess(const JobAccess& job, size_t server) : impl_(std::make_unique<Impl>()) {
-  impl_->endpoint = job.pservers[server];
-  impl_->name = absl::StrFormat("pserver %d (%s)", server, ToString(impl_->endpoint));
+ServerAccess::ServerAccess(const JobAccess& job, size_t server)
+    : ServerAccess(job, job.pservers[server],
+                   absl::StrFormat("pserver %d (%s)", server, ToString(job.pservers[server]))) {}
+
+ServerAccess::ServerAccess(const JobAccess& job, const ReplicaAddress& replica)
+    : ServerAccess(job, replica.endpoint,
+                   absl::StrFormat("replica %d of pserver %d (%s)", replica.number, replica.server,
+                                   ToString(replica.endpoint))) {}
+
+ServerAccess::ServerAccess(const JobAccess& job, const Endpoint& endpoint, std::string name)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->endpoint = endpoint;
+  impl_->name = std::move(name);
   impl_->job = job.job;
   impl_->tls = job.tls;
   impl_->insecure_allow_network = job.insecure_allow_network;

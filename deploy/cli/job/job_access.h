@@ -35,12 +35,20 @@ struct PageAddress {
   Endpoint endpoint;
 };
 
+// A read replica of a pserver.
+struct ReplicaAddress {
+  int server = 0, number = 0;  // index of the pserver; number among its replicas, from 0
+  Endpoint endpoint;
+  std::string redis;  // address for Redis clients; "": none
+};
+
 struct JobAccess {
   std::string job;  // name of the job; "": unknown; servers with a secret reject ""
   std::string dir;  // log directory of tandemrun; "": the user named addresses
   std::optional<JobRecord> record;
   std::vector<Endpoint> pservers;  // all pservers, including those that were added later
   std::set<int> drained;           // indices of drained servers in `pservers`; they may have ended
+  std::vector<ReplicaAddress> replicas;  // replicas that tandemrun started
   std::vector<PageAddress> pages;
   std::string secret;  // secret of the job; "": the job has no secret
   rpc::TlsFiles tls;
@@ -72,17 +80,20 @@ StatusOr<JobAccess> FindJob(const ParsedArgs& args, const std::vector<rpc::PeerR
 bool IsGone(const JobAccess& job, size_t server, const Status& answer);
 
 // Like FindJob, but requires that the job has pservers and that its name is known.
-StatusOr<JobAccess> FindPservers(const ParsedArgs& args);
+StatusOr<JobAccess> FindPservers(const ParsedArgs& args,
+                                 const std::vector<rpc::PeerRole>& roles = {rpc::PeerRole::kAdmin});
 
 // Adds an event to the log directory of the job. Does nothing if the user named no log directory.
 // Prints a warning on stderr on failure.
 void NoteEvent(const JobAccess& job, const JobEvent& event);
 
-// Makes administrative calls to one pserver. Each call blocks until the reply arrives, at most for
-// JobAccess::timeout. An error names the server and, if the connection failed, the cause.
+// Makes administrative calls to one pserver or replica. Each call blocks until the reply arrives,
+// at most for JobAccess::timeout. An error names the server and, if the connection failed, the
+// cause.
 class ServerAccess {
  public:
   ServerAccess(const JobAccess& job, size_t server);
+  ServerAccess(const JobAccess& job, const ReplicaAddress& replica);
   ~ServerAccess();
   ServerAccess(ServerAccess&&) noexcept;
 
@@ -93,6 +104,7 @@ class ServerAccess {
 
  private:
   struct Impl;
+  ServerAccess(const JobAccess& job, const Endpoint& endpoint, std::string name);
   std::unique_ptr<Impl> impl_;
 };
 

@@ -12,6 +12,7 @@ namespace {
 // Seconds without a call after which a trainer seems silent. All trainers seem silent during a step
 // that takes longer.
 constexpr double kSilentSeconds = 2;
+constexpr double kReplicaLagSeconds = 5;  // age of the values from which on a replica lags
 
 void AddVariables(const StatusReply& reply, int server, JobSnapshot& job) {
   const auto of = [&](const std::string& name) -> VariableRow& {
@@ -83,6 +84,38 @@ ServerRow AskServer(const JobAccess& access, size_t i, std::map<int, TrainerRow>
   AddVariables(reply, row.index, job);
   AddTrainers(reply, trainers);
   return row;
+}
+
+// Replicas that do not answer are no problem of the job, because training goes on without them.
+void AskReplicas(const JobAccess& access, JobSnapshot& job) {
+  for (const ReplicaAddress& replica : access.replicas) {
+    ReplicaRow row;
+    row.server = replica.server;
+    row.number = replica.number;
+    row.address = ToString(replica.endpoint);
+    row.redis = replica.redis;
+    StatusReply reply;
+    const Status status = ServerAccess(access, replica).GetStatus(&reply);
+    row.answers = status.ok();
+    row.state = "no answer";
+    const std::string name =
+        absl::StrFormat("replica %d of pserver %d", replica.number, replica.server);
+    if (status.ok()) {
+      row.version = reply.version();
+      row.lag_entries = reply.lag_entries();
+      row.lag_seconds = reply.lag_seconds();
+      const bool lags = row.lag_seconds > kReplicaLagSeconds;
+      row.state = lags ? "lagging" : "serving";
+      if (lags) {
+        job.slow.push_back(absl::StrFormat("%s is %.0f s and %d log entries behind", name,
+                                           row.lag_seconds, row.lag_entries));
+      }
+    } else {
+      job.slow.push_back(name + " does not answer: it fetches a checkpoint, or has ended");
+    }
+    job.replicas.push_back(std::move(row));
+  }
+  std::ranges::stable_sort(job.replicas, {}, &ReplicaRow::server);
 }
 
 void AskPage(const JobAccess& access, const PageAddress& address,
@@ -185,6 +218,7 @@ JobSnapshot LookAt(const JobAccess& access) {
       if (auto slow = standby.SlowText(server.index)) job.slow.push_back(*std::move(slow));
     }
   }
+  AskReplicas(access, job);
   return job;
 }
 

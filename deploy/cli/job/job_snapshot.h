@@ -33,6 +33,18 @@ struct ServerRow {
   std::vector<StandbyRow> standbys;
 };
 
+struct ReplicaRow {
+  int server = 0, number = 0;  // index of the pserver; number among its replicas
+  std::string address, redis;  // address for readers; for Redis clients ("": none)
+  // Replica state: "serving", "lagging" (its values are older than five seconds) or "no answer",
+  // which means that it has ended, or fetches a checkpoint.
+  std::string state;
+  bool answers = false;  // false: version and lag are unknown
+  uint64_t version = 0;  // version of its values, in updates
+  uint64_t lag_entries = 0;
+  double lag_seconds = 0;  // largest age of its values
+};
+
 struct TrainerRow {
   int rank = 0;
   // Trainer state. The servers report "not connected yet", "at work", "lost" or "completed". The
@@ -63,11 +75,12 @@ struct JobSnapshot {
   std::string job;
   Time at;
   std::vector<ServerRow> servers;
+  std::vector<ReplicaRow> replicas;  // by pserver, then by number
   std::vector<TrainerRow> trainers;  // the trainers of the job, by rank
   std::map<std::string, VariableRow> variables;
   size_t asked = 0;                   // number of processes that were queried
   std::vector<std::string> problems;  // one text for each process that does not reply: the cause
-  // One sentence for each trainer or standby that lags or has sent nothing for some time.
+  // One sentence for each trainer, standby or replica that lags or has sent nothing for some time.
   std::vector<std::string> slow;
 
   bool AllAnswer() const { return problems.empty(); }

@@ -57,6 +57,20 @@ std::string MembersText(const JobSnapshot& now) {
   return rows.size() == 1 ? "" : "\n" + TableText(rows);
 }
 
+// Returns the table of the replicas; "": tandemrun has started none.
+std::string ReplicasText(const JobSnapshot& now) {
+  if (now.replicas.empty()) return "";
+  std::vector<std::vector<std::string>> rows = {
+      {"PSERVER", "REPLICA", "ADDRESS", "REDIS", "STATE", "VERSION", "LAG ENTRIES", "LAG TIME"}};
+  for (const ReplicaRow& r : now.replicas) {
+    rows.push_back({std::to_string(r.server), std::to_string(r.number), r.address, OrDash(r.redis),
+                    r.state, r.answers ? std::to_string(r.version) : "-",
+                    r.answers ? std::to_string(r.lag_entries) : "-",
+                    r.answers ? absl::StrFormat("%.1f s", r.lag_seconds) : "-"});
+  }
+  return "\n" + TableText(rows);
+}
+
 std::string TrainersText(const JobSnapshot& now) {
   std::vector<std::vector<std::string>> rows = {{"TRAINER", "STATE", "STEP", "PUSHES", "SILENT",
                                                  "SAMPLES/S", "DATA WAIT", "REMAINING",
@@ -94,7 +108,7 @@ std::string StatusText(const JobSnapshot& now, const JobSnapshot* before) {
           Counted(now.trainers.size(), "trainer");
   if (!now.servers.empty()) text += absl::StrFormat(", version %d", now.Version());
   text += Rate(now, before) + "\n";
-  if (!now.servers.empty()) text += "\n" + ServersText(now) + MembersText(now);
+  if (!now.servers.empty()) text += "\n" + ServersText(now) + MembersText(now) + ReplicasText(now);
   if (!now.trainers.empty()) text += "\n" + TrainersText(now);
   if (!now.slow.empty() || !now.problems.empty()) text += "\n";
   for (const std::string& slow : now.slow) {
@@ -132,6 +146,17 @@ Json ToJson(const StandbyRow& s) {
   row["lag_entries"] = s.lag_entries;
   row["lag_bytes"] = s.lag_bytes;
   row["lag_seconds"] = s.lag_seconds;
+  return row;
+}
+
+Json ToJson(const ReplicaRow& r) {
+  Json row = {{"pserver", r.server}, {"replica", r.number}, {"address", r.address}};
+  if (!r.redis.empty()) row["redis"] = r.redis;
+  row["state"] = r.state;
+  if (!r.answers) return row;
+  row["version"] = r.version;
+  row["lag_entries"] = r.lag_entries;
+  row["lag_seconds"] = r.lag_seconds;
   return row;
 }
 
@@ -181,9 +206,11 @@ std::string StatusJson(const JobSnapshot& now) {
     }
     trainers.push_back(std::move(row));
   }
-  const Json whole = {{"job", now.job},     {"version", now.Version()},
-                      {"servers", servers}, {"trainers", trainers},
-                      {"slow", now.slow},   {"problems", now.problems}};
+  Json replicas = Json::array();
+  for (const ReplicaRow& r : now.replicas) replicas.push_back(ToJson(r));
+  const Json whole = {{"job", now.job},          {"version", now.Version()}, {"servers", servers},
+                      {"replicas", replicas},    {"trainers", trainers},     {"slow", now.slow},
+                      {"problems", now.problems}};
   return whole.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

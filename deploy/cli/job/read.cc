@@ -61,9 +61,10 @@ StatusOr<RowQuery> TakeRows(ParsedArgs& args) {
 }
 
 // Connects to the pservers of the job, or to the replicas that the user named.
-StatusOr<std::unique_ptr<ps::Reader>> Connect(const JobAccess& access) {
+StatusOr<std::unique_ptr<ps::Reader>> Connect(const JobAccess& access, const ParsedArgs& args) {
+  TD_ASSIGN_OR_RETURN(const std::vector<std::string> servers, ReaderAddresses(access, args));
   StatusOr<std::unique_ptr<ps::Reader>> reader =
-      ps::Reader::Connect(ReaderAddresses(access), ReaderOptionsOf(access));
+      ps::Reader::Connect(servers, ReaderOptionsOf(access));
   if (!reader.ok() && access.record) TD_RETURN_IF_ERROR(CheckNotOver(access.dir, *access.record));
   return reader;
 }
@@ -172,8 +173,8 @@ Status Read(const ParsedArgs& given) {
   if (!dense) {
     TD_ASSIGN_OR_RETURN(query, TakeRows(args));
   }
-  TD_ASSIGN_OR_RETURN(const JobAccess access, FindPservers(args));
-  TD_ASSIGN_OR_RETURN(const std::unique_ptr<ps::Reader> reader, Connect(access));
+  TD_ASSIGN_OR_RETURN(const JobAccess access, FindToRead(args));
+  TD_ASSIGN_OR_RETURN(const std::unique_ptr<ps::Reader> reader, Connect(access, args));
   if (query) return ReadRows(*reader, *query, as_json);
   TD_ASSIGN_OR_RETURN(const ps::Reader::Dense found, reader->ReadDense());
   // The value of a flag without a value is "true" (ParsedArgs).
@@ -193,7 +194,8 @@ int RunRead(const Args& args) {
       "of tandemrun, by default log-JOB); without it\nthe only one in this directory is used. "
       "--pservers also accepts the addresses of read replicas,\none of each pserver. A row that "
       "has no gradient yet has its initial values.\n",
-      AccessFlags({{"dense", "", "[=NAME]",
+      AccessFlags({ReplicaFlag(),
+                   {"dense", "", "[=NAME]",
                     "dense variables: elements, minimum, maximum and mean of each; with NAME all "
                     "values of one, a value in each line"}}),
       args, Read);

@@ -96,6 +96,9 @@ const std::map<std::string, std::string>& Elsewhere() {
       {"--status_port: 127.0.0.1:%d, the port of the status page of %s, is in use [TD1012]; hint: "
        "choose another --status_port",
        "launch_line_test"},
+      {"--resp_port: 127.0.0.1:%d, the port of %s for Redis clients, is in use [TD1012]; hint: "
+       "choose another --resp_port",
+       "launch_line_test"},
       {"tandemrun (pid %d) of job %s is not running [TD7003]", kLauncher},
       {"process %d was not signalled: the process belongs to user %d, expected user %d (job.json "
        "of job %s names this process) [TD6028]; hint: run the command as the user who started the "

@@ -103,6 +103,26 @@ TEST_F(LaunchLineTest, ATakenStatusPortIsNamedAsTheUserGaveIt) {
                                         *port + 1)));
 }
 
+TEST_F(LaunchLineTest, ATakenPortForRedisClientsIsNamed) {
+  const auto port = FreePorts("127.0.0.1", 2);
+  ASSERT_TRUE(port.ok()) << port.status();
+  const auto taken = BindPort("127.0.0.1", *port + 1);
+  ASSERT_TRUE(taken.ok() && listen(taken->get(), 1) == 0);
+  const auto options = Options(
+      absl::StrFormat("--servers=2 --workers=1 --replicas=1 --pserver_data_dir=@/state "
+                      "--log_dir=@/log --resp_port=%d @/job.pbtxt",
+                      *port));
+  ASSERT_TRUE(options.ok()) << options.status();
+  const auto plan = deploy::MakeLaunchPlan(*options, {});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const Status status = deploy::PrepareFiles(*plan).status();
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(absl::StrFormat("--resp_port: 127.0.0.1:%d, the port of replica 0 of "
+                                        "pserver 1 for Redis clients, is in use [TD1012]",
+                                        *port + 1)));
+}
+
 TEST(FailureReport, ShowsTheHintOfTheProcessThatFailed) {
   deploy::Failure failure{.role = "trainer", .log_file = "log"};
   failure.exit.code = kExitUsage;

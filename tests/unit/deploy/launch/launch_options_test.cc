@@ -197,6 +197,17 @@ TEST_F(LaunchOptionsTest, RefusedLines) {
       {"--servers=127.0.0.1:7000,240.0.0.1:7000 --workers=1 --standbys=1 --pserver_data_dir=d "
        "@/job.pbtxt",
        "with pservers that do not run on this host is not implemented"},
+      {"--servers=1 --workers=1 --replicas=1 @/job.pbtxt", "hint: set --pserver_data_dir=DIR"},
+      {"--servers=1 --workers=1 --replicas=17 --pserver_data_dir=d @/job.pbtxt", "--replicas"},
+      {"--servers=1 --workers=1 --replicas=1 --pserver_data_dir=d --durability=none @/job.pbtxt",
+       "--replicas contradicts --durability=none, because replicas receive"},
+      {"--servers=1 --workers=1 --resp_port=7000 --pserver_data_dir=d @/job.pbtxt",
+       "--resp_port has no effect without --replicas"},
+      {"--servers=127.0.0.1:7000,240.0.0.1:7000 --workers=1 --replicas=1 --pserver_data_dir=d "
+       "@/job.pbtxt",
+       "--replicas with pservers that do not run on this host is not implemented"},
+      {"--servers=1 --workers=1 --replicas=1 --pserver_data_dir=d @/train.py",
+       "--replicas with a script is not implemented"},
       {"--servers=1 --workers=1 --standbys=1 --pserver_data_dir=d @/train.py",
        "--standbys with a script is not implemented"},
       {"--mode=hybrid --nproc=2 @/job.pbtxt", "contradicts --mode=hybrid"},
@@ -594,6 +605,51 @@ TEST_F(LaunchOptionsTest, StandbysAreFurtherProcessesOfTheirPserver) {
   EXPECT_EQ(Options("--servers=1 --workers=1 --standbys=1 --pserver_data_dir=/d @/job.pbtxt")
                 ->supervision.max_restarts,
             10);
+}
+
+TEST_F(LaunchOptionsTest, ReplicasFollowTheirPserverAtTheirOwnAddresses) {
+  const auto plan = Plan(
+      "--servers=2 --workers=1 --replicas=2 --resp_port=7300 --status_port=8000 "
+      "--pserver_data_dir=/d --log_dir=/l @/job.pbtxt");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->Counts(", "), "2 pservers, 4 replicas, 1 trainer");
+  std::vector<std::string> names, logs, redis;
+  for (const deploy::ProcessPlan& p : plan->processes) {
+    if (p.role != deploy::Role::kReplica) continue;
+    names.push_back(p.Name());
+    logs.push_back(p.log_file);
+    redis.push_back(std::to_string(p.resp_port));
+  }
+  EXPECT_THAT(names, testing::ElementsAre("replica 0 of pserver 0", "replica 0 of pserver 1",
+                                          "replica 1 of pserver 0", "replica 1 of pserver 1"));
+  EXPECT_THAT(logs, testing::ElementsAre("/l/serverlog.0.replica-0", "/l/serverlog.1.replica-0",
+                                         "/l/serverlog.0.replica-1", "/l/serverlog.1.replica-1"));
+  EXPECT_THAT(redis, testing::ElementsAre("7300", "7301", "7302", "7303"));
+  const deploy::ProcessPlan& last = plan->processes[5];
+  for (const std::string& flag :
+       {std::string("--data_dir=/d/pserver-1.replica-1"), std::string("--durability=logged"),
+        std::string("--index=1"), std::string("--resp_listen=127.0.0.1:7303"),
+        "--replica_of=" + plan->processes[1].endpoint.Text(),
+        "--listen=unix:" + plan->socket_dir + "/replica-1-1",
+        std::string("--status_listen=127.0.0.1:8006")}) {
+    EXPECT_THAT(last.argv, Contains(flag));
+  }
+  EXPECT_FALSE(last.env.contains("TANDEM_LAUNCHER"));
+  EXPECT_EQ(Options("--servers=1 --workers=1 --replicas=1 --pserver_data_dir=/d @/job.pbtxt")
+                ->supervision.max_restarts,
+            10);
+}
+
+// A replica has the settings of its pserver for rows outside memory, but its own directory.
+TEST_F(LaunchOptionsTest, ReplicasWithPortsCountAfterTheTrainers) {
+  const auto plan = Plan(
+      "--servers=1 --workers=2 --replicas=1 --start_port=7000 --pserver_data_dir=/d --log_dir=/l "
+      "@/job.pbtxt -- --table_memory_mb=64 --rocksdb_path=/fast");
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const deploy::ProcessPlan& replica = plan->processes[1];
+  EXPECT_EQ(replica.endpoint.Text(), "127.0.0.1:7003");
+  EXPECT_THAT(replica.argv, Contains("--table_memory_mb=64"));
+  EXPECT_THAT(replica.argv, Contains("--rocksdb_path=/fast.replica-0"));
 }
 
 }  // namespace
