@@ -1,6 +1,5 @@
 #include "pserver/follower_state.h"
 
-#include <future>
 #include <utility>
 
 #include "common/base/check.h"
@@ -37,9 +36,7 @@ Status FollowerState::Append(std::vector<LogEntry> entries) {
   for (const LogEntry& entry : entries) bytes += ValueBytes(entry);
   TD_RETURN_IF_ERROR(log.Ready(bytes));
   for (const LogEntry& entry : entries) log.Append(entry);
-  std::promise<Status> written;
-  log.WhenLogged([&written](const Status& status) { written.set_value(status); });
-  if (Status status = written.get_future().get(); !status.ok()) {
+  if (Status status = parts_.AwaitLogged(); !status.ok()) {
     // The log may write these entries later. A fetched checkpoint replaces the log.
     position_.has_state = false;
     return status;
@@ -77,6 +74,48 @@ Status FollowerState::Install(const std::string& record, const std::string& path
   TD_RETURN_IF_ERROR(Recover());
   if (position_.has_state) return OkStatus();
   return DataLoss("the fetched checkpoint cannot be restored [TD4010]");
+}
+
+Status FollowerState::Promote(uint64_t term, uint64_t primary_last) {
+  if (!position_.has_state) {
+    return FailedPrecondition(
+        "this standby cannot be promoted, because it has no state: it has not fetched a checkpoint "
+        "[TD4029]; hint: promote another standby, or start the job from a checkpoint");
+  }
+  if (!position_.complete) {
+    return FailedPrecondition(
+        "this standby cannot be promoted, because it has fetched a checkpoint and has not yet "
+        "received the entries after it, up to entry %d [TD4029]; hint: promote another standby, or "
+        "start the primary again",
+        primary_last);
+  }
+  if (term <= position_.term.number) {
+    return FailedPrecondition(
+        "this standby has term %d and cannot be promoted to term %d [TD4029]; hint: use a higher "
+        "term",
+        position_.term.number, term);
+  }
+  // Trainers have called the old primary until now.
+  parts_.durable().shard().checkpoints().HearAllTrainers();
+  // The state of a server without standbys has no history.
+  std::optional<LogSource::Predecessor> predecessor;
+  if (position_.term.history != 0) predecessor = {position_.term, position_.last};
+  return parts_.BeginReplication({position_.term.history, term, 0}, predecessor);
+}
+
+Status FollowerState::Begin() {
+  if (position_.has_state) {
+    return FailedPrecondition(
+        "this standby has a state of term %d and cannot begin a new history [TD4029]; hint: "
+        "promote it",
+        position_.term.number);
+  }
+  if (position_.dropped) {
+    return FailedPrecondition(
+        "this standby has dropped a damaged state and cannot begin a new history [TD4029]; hint: "
+        "restore a copy of its directory, or remove the directory if its state is not needed");
+  }
+  return parts_.ResumeReplication();
 }
 
 }  // namespace tandem::pserver

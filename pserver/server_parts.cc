@@ -78,6 +78,8 @@ StatusOr<std::unique_ptr<ServerParts>> ServerParts::Open(const PserverOptions& o
     };
     parts->source_ =
         std::make_unique<LogSource>(std::move(source), *parts->storage_, parts->clock_);
+    parts->terms_ = std::make_unique<TermKeeper>(
+        TermKeeper::Options{options.standbys, &RandomNumber}, *parts->storage_, *parts->source_);
   }
   parts->MakeShard();
   return parts;
@@ -169,8 +171,11 @@ void ServerParts::MakeShard() {
     made.on_first_stored = [this] {
       if (options_.standbys != 0) durable_->log()->AwaitStandbys();
     };
-    made.on_restore_begin = [this] { return OnRestoreBegin(); };
-    made.on_restore_end = [this](DurableShard::RestoreEnd end) { return OnRestoreEnd(end); };
+    made.on_restore_begin = [this] { return terms_->OnRestoreBegin(); };
+    made.on_restore_end = [this](DurableShard::RestoreEnd end) {
+      return terms_->OnRestoreEnd(end != DurableShard::RestoreEnd::kUnchanged,
+                                  end == DurableShard::RestoreEnd::kStored, Log());
+    };
   }
   durable_ = std::make_unique<DurableShard>(std::move(made), storage_.get(), clock_, backend_,
                                             device_, metrics_);
@@ -199,7 +204,7 @@ Status ServerParts::MakeEmptyShard() {
   EndShard();
   saver_ = std::make_unique<ThreadPool>("saver", 1, 1);  // ends the work that uses the old shard
   durable_.reset();
-  restore_unfinished_ = false;
+  terms_->OnEmptyShard();
   cold_.reset();
   TD_RETURN_IF_ERROR(OpenColdStore());
   MakeShard();
@@ -208,53 +213,23 @@ Status ServerParts::MakeEmptyShard() {
 
 Status ServerParts::BeginReplication(LogTerm term,
                                      std::optional<LogSource::Predecessor> predecessor) {
-  TD_REQUIRE(source_ != nullptr && storage_ != nullptr);
-  TD_REQUIRE(term.history != 0 || !predecessor);
-  if (term.history == 0) term.history = RandomNumber();
-  TD_RETURN_IF_ERROR(storage_->files()->SetTerm(term));
-  TD_RETURN_IF_ERROR(storage_->files()->SetComplete());  // others take the state from this server
-  // Before the first values, a server has acknowledged nothing that a standby needs.
-  if (options_.standbys != 0 && durable_->shard().Info().initialised) {
-    durable_->log()->AwaitStandbys();
-  }
-  source_->BeginTerm(term, durable_->log()->written(), predecessor);
-  return OkStatus();
+  TD_REQUIRE(terms_ != nullptr);
+  return terms_->Begin(term, predecessor, Log());
 }
 
 Status ServerParts::ResumeReplication() {
-  TD_REQUIRE(source_ != nullptr && storage_ != nullptr);
-  TD_ASSIGN_OR_RETURN(LogTerm term, storage_->files()->Term());
-  // The term of a server without standbys has the number 0.
-  const uint64_t first = options_.standbys == 0 ? 0 : 1;
-  if (term.history == 0) return BeginReplication({0, first, 0}, std::nullopt);
-  const LogSource::Predecessor predecessor{term, durable_->log()->written(), /*restarted=*/true};
-  ++term.start;
-  return BeginReplication(term, predecessor);
+  TD_REQUIRE(terms_ != nullptr);
+  return terms_->Resume(Log());
 }
 
-// The next term is stored before the state changes. A crash then leaves a term that no standby has,
-// whatever the state is.
-Status ServerParts::OnRestoreBegin() {
-  source_->Pause();
-  LogTerm next = source_->term();
-  if (next.number == 0) {
-    ++next.start;
-  } else {
-    ++next.number;
-    next.start = 0;
-  }
-  Status stored = storage_->files()->SetTerm(next);
-  if (!stored.ok() && !restore_unfinished_) source_->Resume();
-  return stored;
+TermKeeper::Log ServerParts::Log() {
+  return {*durable_->log(), durable_->shard().Info().initialised};
 }
 
-Status ServerParts::OnRestoreEnd(DurableShard::RestoreEnd end) {
-  using enum DurableShard::RestoreEnd;
-  restore_unfinished_ = end == kNotStored || (restore_unfinished_ && end == kUnchanged);
-  if (end == kUnchanged && !restore_unfinished_) source_->Resume();
-  if (end != kStored) return OkStatus();
-  TD_ASSIGN_OR_RETURN(const LogTerm term, storage_->files()->Term());
-  return BeginReplication(term, std::nullopt);
+Status ServerParts::AwaitLogged() {
+  std::promise<Status> written;
+  durable_->log()->WhenLogged([&written](const Status& status) { written.set_value(status); });
+  return written.get_future().get();
 }
 
 void ServerParts::End() {

@@ -14,8 +14,10 @@
 #include "common/threads/runner.h"
 #include "kernels/exec/backend.h"
 #include "pserver/disk/checkpoint_throttle.h"
+#include "pserver/follower_state.h"
 #include "pserver/pserver.h"
 #include "pserver/replication/log_source.h"
+#include "pserver/replication/term_keeper.h"
 #include "pserver/shard/durable_shard.h"
 #include "pserver/storage/group_commit_log.h"
 #include "pserver/storage/storage.h"
@@ -24,33 +26,26 @@
 namespace tandem::pserver {
 
 // Not thread-safe, except for the objects that the accessors return.
-class ServerParts {
+class ServerParts final : public FollowerParts {
  public:
   // Opens the stores and makes the shard, which is empty until Recover. `metrics` must outlive the
   // parts. INVALID_ARGUMENT: the options contradict each other, or the device is not available.
   static StatusOr<std::unique_ptr<ServerParts>> Open(const PserverOptions& options,
                                                      Metrics& metrics);
-  ~ServerParts();  // calls End
+  ~ServerParts() override;  // calls End
 
-  // Restores checkpoint and log (DurableShard::Recover). Returns the restored version.
-  StatusOr<uint64_t> Recover();
-  // Replaces the shard by a new, empty one. REQUIRES: this server is a standby or a replica, and no
-  // other object uses the old shard.
-  Status MakeEmptyShard();
-  // Begins to send the log to standbys and replicas as the primary of a new term, which is stored
-  // first. From now on, acknowledgements wait for standbys. A term without a history begins a new
-  // one. REQUIRES: Recover returned OK, durability is kLogged, and a new history has no
-  // predecessor.
-  Status BeginReplication(LogTerm term, std::optional<LogSource::Predecessor> predecessor);
-  // Does the same after a start as a primary. The term follows the stored term.
-  Status ResumeReplication();
+  StatusOr<uint64_t> Recover() override;
+  Status MakeEmptyShard() override;
+  Status AwaitLogged() override;
+  Status BeginReplication(LogTerm term, std::optional<LogSource::Predecessor> predecessor) override;
+  Status ResumeReplication() override;
   // Closes the shard and fails the calls whose changes could not be written. No call waits after
   // End.
   void End();
 
-  DurableShard& durable() { return *durable_; }
-  Storage* storage() { return storage_.get(); }  // null: there is no data directory
-  LogSource* source() { return source_.get(); }  // null: durability is not kLogged
+  DurableShard& durable() override { return *durable_; }
+  Storage* storage() override { return storage_.get(); }  // null: there is no data directory
+  LogSource* source() { return source_.get(); }           // null: durability is not kLogged
   RealClock& clock() { return clock_; }
   uint64_t incarnation() const { return incarnation_; }
   const std::optional<shm_rpc::ServerMemory>& shm_memory() const { return shm_memory_; }
@@ -62,8 +57,7 @@ class ServerParts {
   Status OpenColdStore();
   void MakeShard();
   void EndShard();
-  Status OnRestoreBegin();
-  Status OnRestoreEnd(DurableShard::RestoreEnd end);
+  TermKeeper::Log Log();
   void OnWritten(std::span<const LogEntry> entries);
   // Runs `work` on the writer thread and waits for its end. Runs `work` on the calling thread if
   // the queue of the writer thread is full.
@@ -88,9 +82,7 @@ class ServerParts {
   std::unique_ptr<ColdStore> cold_;        // null: all rows of tables are in memory
   std::unique_ptr<ForkJoin> row_workers_;  // threads for updates; used only under the shard's lock
   std::unique_ptr<LogSource> source_;
-  // true: a restore has replaced the state, but the store does not have it yet. Standbys must not
-  // receive entries of the new state as entries of the old term.
-  bool restore_unfinished_ = false;
+  std::unique_ptr<TermKeeper> terms_;  // set together with source_
   std::unique_ptr<DurableShard> durable_;
   std::unique_ptr<LogFlushThread> log_driver_;  // null: durability is none
   std::unique_ptr<ThreadPool> writer_;          // one thread; runs the functions passed to Aside()

@@ -4,10 +4,8 @@
 #include <utility>
 
 #include "common/base/check.h"
-#include "common/base/require.h"
 #include "pserver/follower_state.h"
 #include "pserver/server_parts.h"
-#include "pserver/shard/checkpoint_calls.h"
 
 namespace tandem::pserver {
 namespace {
@@ -62,53 +60,18 @@ LogFollower::Progress Standby::progress() const { return follower_->progress(); 
 StatusOr<std::unique_ptr<Pserver>> Standby::Promote(uint64_t term) {
   if (parts_ == nullptr) return FailedPrecondition("the standby was promoted before [TD4029]");
   follower_->Stop();
-  const StandbyState::Position position = state_->position();
-  if (!position.has_state) {
-    return FailedPrecondition(
-        "this standby cannot be promoted, because it has no state: it has not fetched a checkpoint "
-        "[TD4029]; hint: promote another standby, or start the job from a checkpoint");
-  }
-  if (!position.complete) {
-    return FailedPrecondition(
-        "this standby cannot be promoted, because it has fetched a checkpoint and has not yet "
-        "received the entries after it, up to entry %d [TD4029]; hint: promote another standby, or "
-        "start the primary again",
-        follower_->progress().primary_last);
-  }
-  if (term <= position.term.number) {
-    return FailedPrecondition(
-        "this standby has term %d and cannot be promoted to term %d [TD4029]; hint: use a higher "
-        "term",
-        position.term.number, term);
-  }
-  // Trainers have called the old primary until now.
-  parts_->durable().shard().checkpoints().HearAllTrainers();
-  // The state of a server without standbys has no history.
-  std::optional<LogSource::Predecessor> predecessor;
-  if (position.term.history != 0) predecessor = {position.term, position.last};
-  TD_RETURN_IF_ERROR(parts_->BeginReplication({position.term.history, term, 0}, predecessor));
+  TD_RETURN_IF_ERROR(state_->Promote(term, follower_->progress().primary_last));
   promotions_.Add(1);
   gauges_.Clear();
-  LOG(INFO) << "promoted to the primary of term " << term << " at log entry " << position.last;
+  LOG(INFO) << "promoted to the primary of term " << term << " at log entry "
+            << state_->position().last;
   return Pserver::Serve(options_, std::move(parts_), metrics_);
 }
 
 StatusOr<std::unique_ptr<Pserver>> Standby::Begin() {
   if (parts_ == nullptr) return FailedPrecondition("the standby was promoted before [TD4029]");
   follower_->Stop();
-  if (state_->position().has_state) {
-    return FailedPrecondition(
-        "this standby has a state of term %d and cannot begin a new history [TD4029]; hint: "
-        "promote it",
-        state_->position().term.number);
-  }
-  if (state_->position().dropped) {
-    return FailedPrecondition(
-        "this standby has dropped a damaged state and cannot begin a new history [TD4029]; hint: "
-        "restore a copy of its directory, or remove the directory if its state is not needed");
-  }
-  TD_REQUIRE(parts_->source() != nullptr);
-  TD_RETURN_IF_ERROR(parts_->ResumeReplication());
+  TD_RETURN_IF_ERROR(state_->Begin());
   LOG(INFO) << "began as the first primary of the server";
   return Pserver::Serve(options_, std::move(parts_), metrics_);
 }

@@ -83,8 +83,7 @@ LogFollower::Progress LogFollower::progress() const {
 
 void LogFollower::OnReply(uint64_t primary_last) {
   MutexLock lock(mu_);
-  progress_.heard = SteadyNow();
-  progress_.primary_last = primary_last;
+  progress_.OnReply(primary_last, SteadyNow());
 }
 
 void LogFollower::Loop() {
@@ -108,19 +107,27 @@ LogFollower::Progress LogFollower::Record(const Status& status) {
   const StandbyState::Position position = state_.position();
   MutexLock lock(mu_);
   if (stop_) return progress_;
-  progress_.position = position;
-  if (!position.has_state || !position.complete) progress_.current = Time();
-  const bool reached =
-      position.has_state && position.complete && position.last >= progress_.primary_last;
-  if (status.ok() && reached) progress_.current = progress_.heard;
   if (!status.ok() && progress_.status.ok()) {
     LOG(WARNING) << "following the primary " << ToString(options_.primary) << ": "
                  << ToString(status);
   }
   LOG_IF(INFO, status.ok() && !progress_.status.ok())
       << "following the primary " << ToString(options_.primary) << " again";
-  progress_.status = status;
+  progress_.OnEnd(position, status);
   return progress_;
+}
+
+void LogFollower::Progress::OnReply(uint64_t last, Time now) {
+  heard = now;
+  primary_last = last;
+}
+
+void LogFollower::Progress::OnEnd(const StandbyState::Position& now, const Status& result) {
+  position = now;
+  status = result;
+  if (!now.has_state || !now.complete) current = Time();
+  const bool reached = now.has_state && now.complete && now.last >= primary_last;
+  if (result.ok() && reached) current = heard;
 }
 
 }  // namespace tandem::pserver

@@ -29,6 +29,11 @@ class LogFollower {
     // state.
     Time current;
     Status status;  // result of the newest request
+
+    // Records a reply of the primary, whose last entry is `last`.
+    void OnReply(uint64_t last, Time now);
+    // Records the end of a request, after which the state has this position.
+    void OnEnd(const StandbyState::Position& now, const Status& result);
   };
   struct Options {
     std::string job;
@@ -59,7 +64,7 @@ class LogFollower {
   LogFollower(Options options, StandbyState& state, std::unique_ptr<Connection> connection);
   void Loop();
   bool stopped() const;
-  void OnReply(uint64_t primary_last);    // records a reply of the primary
+  void OnReply(uint64_t primary_last);
   Progress Record(const Status& status);  // records the end of a request; returns the progress
 
   const Options options_;

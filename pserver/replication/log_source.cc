@@ -204,12 +204,20 @@ uint64_t LogSource::Replicated() const {
   for (const auto& [number, follower] : followers_) {
     if (follower.stored) stored.push_back(*follower.stored);
   }
-  const auto needed = static_cast<size_t>((options_.standbys + 1) / 2);
+  const size_t needed = Needed();
   TD_REQUIRE(needed >= 1);
   if (stored.size() < needed) return 0;
   std::nth_element(stored.begin(), stored.begin() + static_cast<ptrdiff_t>(needed) - 1,
                    stored.end(), std::greater<>());
   return stored[needed - 1];
+}
+
+size_t LogSource::Needed() const { return static_cast<size_t>((options_.standbys + 1) / 2); }
+
+bool LogSource::CountsMajority() const {
+  const auto current =
+      std::ranges::count_if(followers_, [](const auto& f) { return f.second.stored.has_value(); });
+  return static_cast<size_t>(current) >= Needed();
 }
 
 uint64_t LogSource::LastFor(const LogFetch& request) const {
@@ -220,8 +228,27 @@ uint64_t LogSource::RaiseReplicated() {
   const uint64_t now = Replicated();
   if (now <= replicated_) return now;
   replicated_ = now;
-  if (!replicas_.empty()) changed_.NotifyAll();
+  if (!replicas_.empty() || awaiting_ != 0) changed_.NotifyAll();
   return now;
+}
+
+Status LogSource::AwaitStandbys(Time deadline) {
+  MutexLock lock(mu_);
+  ++awaiting_;
+  const uint64_t newest = last_;
+  Status status;
+  // A term without entries has last_ = 0. Then, too, a standby must have the state.
+  while (options_.standbys != 0 && status.ok() && (replicated_ < newest || !CountsMajority())) {
+    if (closed_) status = Unavailable("the primary stops");
+    if (status.ok() && !changed_.WaitUntil(mu_, deadline)) {
+      status = DeadlineExceeded(
+          "the state was restored on the primary, but its standbys do not have it yet, so the loss "
+          "of the primary would undo the restore [TD4029]; hint: wait until tandem status shows "
+          "standbys that follow, then restore again");
+    }
+  }
+  --awaiting_;
+  return status;
 }
 
 void LogSource::ForgetLostReplicas() {
@@ -370,6 +397,11 @@ StatusOr<CheckpointPart> LogSource::FetchCheckpoint(int member, uint64_t incarna
 LogTerm LogSource::term() const {
   MutexLock lock(mu_);
   return term_;
+}
+
+bool LogSource::AllReplicated() const {
+  MutexLock lock(mu_);
+  return replicated_ >= last_;
 }
 
 std::vector<StandbyInfo> LogSource::standbys() const {

@@ -118,7 +118,13 @@ class LogSource final : public StateHistory {
   // offset 0 has not ended.
   StatusOr<CheckpointPart> FetchCheckpoint(int member, uint64_t incarnation, uint64_t offset);
 
+  // Waits until a majority of the server and its standbys has all entries and the state of the
+  // current term, so that a promotion keeps them. Returns immediately if there are no standbys.
+  // DEADLINE_EXCEEDED: this has not happened by `deadline`. UNAVAILABLE: the source is closed.
+  Status AwaitStandbys(Time deadline);
+
   LogTerm term() const;
+  bool AllReplicated() const;  // whether a majority has stored all entries in this term
   StatusOr<LogTerm> CurrentTerm() const override;
   bool Contains(const LogTerm& term, uint64_t number) const override;
   int standby_count() const { return options_.standbys; }
@@ -156,6 +162,10 @@ class LogSource final : public StateHistory {
   bool HasEntry(const LogTerm& term, uint64_t number) const TD_REQUIRES(mu_);
   // Number of the last entry that a majority has stored; 0: too few standbys have stored entries.
   uint64_t Replicated() const TD_REQUIRES(mu_);
+  // Number of standbys that complete a majority together with this server.
+  size_t Needed() const;
+  // Returns whether so many standbys have a state of the current term.
+  bool CountsMajority() const TD_REQUIRES(mu_);
   // Number of the last entry that the caller may receive. A replica receives only entries that no
   // promotion can take back.
   uint64_t LastFor(const LogFetch& request) const TD_REQUIRES(mu_);
@@ -182,6 +192,7 @@ class LogSource final : public StateHistory {
   LogTerm term_ TD_GUARDED_BY(mu_);
   std::optional<Predecessor> predecessor_ TD_GUARDED_BY(mu_);
   uint64_t last_ TD_GUARDED_BY(mu_) = 0;  // number of the last written entry
+  int awaiting_ TD_GUARDED_BY(mu_) = 0;   // number of calls of AwaitStandbys
   // Highest result of Replicated in this term; 0: not known yet.
   uint64_t replicated_ TD_GUARDED_BY(mu_) = 0;
   // The newest entries, which end at last_; empty while nothing follows.
