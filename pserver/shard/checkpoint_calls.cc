@@ -91,12 +91,12 @@ Status Shard::Checkpoints::Replace(SnapshotLoader& loader) {
               header.version);
   shard_.calls_.FailAll(back, turn.ready());
   shard_.OnHoldEnded(shard_.hold_.End(back), turn.ready());
-  const bool rolled_back = state.params != nullptr;
-  state.rollbacks += rolled_back;
+  const std::vector<TrainerPushState> before = state.trainers.Marks();
+  state.rollbacks += state.params != nullptr;
   state.journal.Resume(std::max(shard_.replay_.last_number(), header.log_number));
   state.SetUp(header.config, loader.TakeParams());
   state.trainers.Restore(header.marks);
-  for (TrainerRegistry::Trainer& t : state.trainers) t.rolled_back = rolled_back;
+  state.trainers.RollBack(before, header.version);
   state.version = header.version;
   state.has_previous = header.has_previous;
   state.storing_first = 0;
@@ -112,9 +112,6 @@ Status Shard::Checkpoints::Replace(SnapshotLoader& loader) {
 
 void Shard::Checkpoints::Resume(const ShardSnapshot& snapshot) {
   shard_.base_.Resume(snapshot);
-  MutexLock lock(shard_.mu_);
-  // Trainers that used the state of the previous process have not lost any step.
-  for (TrainerRegistry::Trainer& t : shard_.state_.trainers) t.rolled_back = false;
 }
 
 Status Shard::Checkpoints::Replay(LogEntry entry) {

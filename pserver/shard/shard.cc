@@ -181,7 +181,14 @@ Status Shard::Greet(const CallerId& caller) {
 StatusOr<int> Shard::Complete(const CallerId& caller) {
   Turn turn(*this);
   TD_RETURN_IF_ERROR(AdmitCaller(caller));
-  if (!state_.trainers[caller.trainer].completed) {
+  const TrainerRegistry::Trainer& t = state_.trainers[caller.trainer];
+  if (t.rolled_back) {
+    return FailedPrecondition(
+        "trainer %d completes the job, but this server was restored to step %d of this trainer "
+        "[TD4015]; hint: restart the trainers",
+        caller.trainer, t.once_steps);
+  }
+  if (!t.completed) {
     state_.journal.Note(CompleteRecord{caller});
     CompleteTrainer(caller.trainer, turn.ready());
   }

@@ -33,6 +33,8 @@ struct TrainerPushState {
   // Number of the trainer's steps that the shard has, and this number at the begin of the
   // incarnation. Both count only pushes with PushHeader::once.
   uint64_t steps = 0, adopted = 0;
+  // true: the state was restored after the incarnation began, which must not push further steps.
+  bool rolled_back = false;
 };
 struct SliceSnapshot {
   struct Slot {

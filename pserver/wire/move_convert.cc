@@ -95,7 +95,8 @@ StatusOr<TrainerPushState> FromProto(const TrainerMark& mark) {
                           SentNumbers{{mark.sent().begin(), mark.sent().end()},
                                       {mark.ended().begin(), mark.ended().end()}},
                           mark.steps(),
-                          mark.adopted()};
+                          mark.adopted(),
+                          mark.rolled_back()};
 }
 
 void ToProto(const TrainerPushState& m, TrainerMark* mark) {
@@ -109,6 +110,7 @@ void ToProto(const TrainerPushState& m, TrainerMark* mark) {
   mark->mutable_ended()->Add(m.numbers.ended.begin(), m.numbers.ended.end());
   mark->set_steps(m.steps);
   mark->set_adopted(m.adopted);
+  mark->set_rolled_back(m.rolled_back);
 }
 
 StatusOr<BucketMigration> FromProto(const ParcelDef& def) {

@@ -57,9 +57,19 @@ void TrainerRegistry::ApplyTaken() {
 
 void TrainerRegistry::Settle() {
   TD_REQUIRE(settled_.size() == trainers_.size());
+  FillMarks(settled_);
+}
+
+std::vector<TrainerPushState> TrainerRegistry::Marks() const {
+  std::vector<TrainerPushState> marks(static_cast<size_t>(size()));
+  FillMarks(marks);
+  return marks;
+}
+
+void TrainerRegistry::FillMarks(std::vector<TrainerPushState>& marks) const {
   for (int r = 0; r < size(); ++r) {
     const Trainer& t = (*this)[r];
-    TrainerPushState& mark = settled_[static_cast<size_t>(r)];
+    TrainerPushState& mark = marks[static_cast<size_t>(r)];
     mark.trainer = r;
     mark.incarnation = t.incarnation;
     mark.completed = t.completed;
@@ -68,6 +78,17 @@ void TrainerRegistry::Settle() {
     mark.numbers = t.numbers;
     mark.steps = t.once_steps;
     mark.adopted = t.once_adopted;
+    mark.rolled_back = t.rolled_back;
+  }
+}
+
+void TrainerRegistry::RollBack(const std::vector<TrainerPushState>& before, uint64_t version) {
+  for (const TrainerPushState& mark : before) {
+    if (mark.trainer >= size()) continue;
+    Trainer& t = (*this)[mark.trainer];
+    if (mark.steps == 0 && t.once_steps == 0 && !mark.rolled_back) continue;
+    if (mark.incarnation > t.incarnation) t.Replace(mark.incarnation, version);
+    t.rolled_back = true;
   }
 }
 
@@ -82,6 +103,7 @@ void TrainerRegistry::Restore(const std::vector<TrainerPushState>& marks) {
     t.numbers = mark.numbers;
     t.once_steps = mark.steps;
     t.once_adopted = mark.adopted;
+    t.rolled_back = mark.rolled_back;
   }
 }
 

@@ -42,7 +42,7 @@ class TrainerRegistry {
     // incarnation began. An older incarnation has pushed all steps below `once_adopted`.
     uint64_t once_steps = 0, once_adopted = 0;
     // true: the shard was restored after the incarnation began, so that the incarnation continues
-    // after steps that the shard does not have.
+    // after steps that the shard does not have. Only for trainers with once_steps.
     bool rolled_back = false;
   };
 
@@ -68,6 +68,10 @@ class TrainerRegistry {
   const std::vector<TrainerPushState>& marks() const { return settled_; }
   // Sets the states of trainers from a snapshot. Ignores marks of ranks that do not exist.
   void Restore(const std::vector<TrainerPushState>& marks);
+  std::vector<TrainerPushState> Marks() const;  // the present states of all trainers
+  // Called after Restore has replaced these states by the states of an older snapshot. Incarnations
+  // that called before must not push any more steps, also if they are newer than the snapshot.
+  void RollBack(const std::vector<TrainerPushState>& before, uint64_t version);
 
   // ---- Liveness ---------------------------------------------------------------------------------
   void Hear(int trainer);  // records that the trainer called
@@ -112,6 +116,8 @@ class TrainerRegistry {
     TD_REQUIRE(trainer >= 0 && trainer < size());
     return presence_[static_cast<size_t>(trainer)];
   }
+  // Fills one mark for each trainer. REQUIRES: marks.size() == size().
+  void FillMarks(std::vector<TrainerPushState>& marks) const;
   Presence& At(int trainer) { return presence_[static_cast<size_t>(trainer)]; }
   bool CanBeLost(int trainer) const { return !Gone(trainer) && !Waits(trainer); }
   void ShowLost();  // sets the metric with the number of lost trainers

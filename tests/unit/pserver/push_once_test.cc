@@ -159,6 +159,47 @@ TEST_F(ShardPushOnceTest, ARestoreUnderARunningTrainerIsReported) {
   EXPECT_FALSE(*Push(*a, 1, 1, 5, kIncarnation + 1));
 }
 
+// The snapshot is older than the process of the trainer, which thus is unknown after the restore. A
+// restarted server rejects the process too.
+TEST_F(ShardPushOnceTest, ARestoreOfAStateBeforeTheProcessIsReported) {
+  const auto a = Start(0, 1);
+  EXPECT_FALSE(*Push(*a, 1, 0, 5));
+  const ShardSnapshot image = *a->checkpoints().Take();
+  ASSERT_TRUE(a->Greet({"job", 0, kIncarnation + 1}).ok());
+  EXPECT_FALSE(*Push(*a, 1, 1, 5, kIncarnation + 1));
+  ASSERT_TRUE(a->checkpoints().Restore(image).ok());
+  const auto is_refused = [](Shard& shard) {
+    for (const Status& refused : {Push(shard, 2, 2, 5, kIncarnation + 1).status(),
+                                  shard.Complete({"job", 0, kIncarnation + 1}).status()}) {
+      EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
+      EXPECT_THAT(ToString(refused), HasSubstr("[TD4015]"));
+    }
+  };
+  ASSERT_TRUE(a->Greet({"job", 0, kIncarnation + 1}).ok());  // any call but a push
+  is_refused(*a);
+  const auto b = Make(0);
+  const ShardSnapshot restored = *a->checkpoints().Take();
+  ASSERT_TRUE(b->checkpoints().Restore(restored).ok());
+  b->checkpoints().Resume(restored);
+  is_refused(*b);
+  ASSERT_TRUE(b->Greet({"job", 0, kIncarnation + 2}).ok());
+  EXPECT_EQ(StepsOf(*b), 1u);
+  EXPECT_FALSE(*Push(*b, 1, 1, 5, kIncarnation + 2));
+  EXPECT_TRUE(b->Complete({"job", 0, kIncarnation + 2}).ok());
+}
+
+// The first restore may fail after it has replaced the state. The second one finds a state without
+// steps.
+TEST_F(ShardPushOnceTest, ARepeatedRestoreIsReportedToo) {
+  const auto a = Start(0, 1);
+  const ShardSnapshot empty = *a->checkpoints().Take();
+  EXPECT_FALSE(*Push(*a, 1, 0, 5));
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(a->checkpoints().Restore(empty).ok());
+  const auto refused = Push(*a, 2, 1, 5);
+  EXPECT_EQ(refused.status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(ToString(refused.status()), HasSubstr("[TD4015]"));
+}
+
 TEST_F(ShardPushOnceTest, ANewServerGetsTheStepsWithTheRows) {
   const auto a = Start(0, 1), b = Make(1);
   EXPECT_FALSE(*Push(*a, 1, 0, IdIn(5)));
