@@ -17,6 +17,7 @@ KafkaBroker::KafkaBroker(int brokers) {
   set("test.mock.num.brokers", std::to_string(brokers));
   set("linger.ms", "0");
   set("reconnect.backoff.max.ms", "500");
+  set("socket.timeout.ms", "2000");  // a connection made to a broker that is down
   rd_kafka_conf_set_log_cb(conf, nullptr);
   char why[512];
   client_ = rd_kafka_new(RD_KAFKA_PRODUCER, conf, why, sizeof why);

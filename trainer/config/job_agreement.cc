@@ -63,7 +63,7 @@ constexpr NotComparedField kNotCompared[] = {
     {"data.synthetic.test_samples", kTest},
     {"data.stream.folder", kDirectory},
     {"data.stream.wait_log_s", kLog},
-    {"data.queue_capacity", kHost},
+    {"data.stream.window_steps", kLog},
     {"data.stream.kafka.positions", kDirectory},
     {"data.stream.kafka.properties", kDirectory},
     {"data.stream.kafka.broker_wait_s", kHost},

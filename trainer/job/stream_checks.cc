@@ -78,6 +78,12 @@ void CheckSource(const JobConfig& config, int workers, const strategy::Origins& 
                        absl::StrFormat("data.stream.wait_log_s is %d, expected 1 to 86400 [TD1104]",
                                        stream.wait_log_s()));
   }
+  if (stream.window_steps() < 0 || stream.window_steps() % 10 != 0) {
+    diagnostics->Error(
+        origins.Of("data.stream.window_steps").place,
+        absl::StrFormat("data.stream.window_steps is %d, expected 0 or a multiple of 10 [TD1104]",
+                        stream.window_steps()));
+  }
   if (const Status format = reader::MakeLineFormat(config.data()).status(); !format.ok()) {
     diagnostics->Error(origins.Of("data.format").place, std::string(format.message()));
   }

@@ -94,6 +94,16 @@ std::string ClockText(double seconds) {
   return absl::StrFormat("%02d:%02d", s / 60, s % 60);
 }
 
+std::string StreamText(const StreamReport& stream, std::string_view metric_name) {
+  std::string out = absl::StrFormat(" records=%d skipped=%d", stream.records, stream.skipped);
+  if (stream.lateness_s >= 0) out += absl::StrFormat(" lateness_s=%.1f", stream.lateness_s);
+  const WindowReport& window = stream.window;
+  if (window.steps == 0) return out;
+  out += absl::StrFormat(" window_steps=%d window_loss=%.6f", window.steps, window.loss);
+  if (metric_name.empty()) return out;
+  return out + absl::StrFormat(" window_%s=%.6f", std::string(metric_name), window.metric);
+}
+
 std::string PlainText(const Line& line) {
   const StepReport& r = line.report;
   std::string out = absl::StrFormat("step=%d", DisplayStep(r.step));
@@ -105,8 +115,7 @@ std::string PlainText(const Line& line) {
   out += absl::StrFormat(" it_per_s=%.2f samples_per_s=%.1f", line.steps_per_s, line.samples_per_s);
   if (line.eta_s >= 0) out += absl::StrFormat(" eta_s=%.0f", line.eta_s);
   out += absl::StrFormat(" data_wait=%.4f", line.wait_share);
-  if (r.stream)
-    out += absl::StrFormat(" records=%d skipped=%d", r.stream->records, r.stream->skipped);
+  if (r.stream) out += StreamText(*r.stream, r.metric_name);
   return line.slowest.rank < 0 ? out : out + absl::StrFormat(" slowest_rank=%d", line.slowest.rank);
 }
 
@@ -133,6 +142,12 @@ std::string JsonText(const Line& line) {
   if (r.stream) {
     json["records"] = r.stream->records;
     json["skipped"] = r.stream->skipped;
+    if (r.stream->lateness_s >= 0) json["lateness_s"] = r.stream->lateness_s;
+    if (const WindowReport& window = r.stream->window; window.steps > 0) {
+      json["window_steps"] = window.steps;
+      json["window_loss"] = window.loss;
+      if (!r.metric_name.empty()) json["window_" + std::string(r.metric_name)] = window.metric;
+    }
   }
   if (line.slowest.rank >= 0) json["slowest_rank"] = line.slowest.rank;
   return Dump(json);

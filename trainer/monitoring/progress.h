@@ -41,10 +41,18 @@ struct ProgressOptions {
   bool waits_are_normal = false;  // true: does not warn the user if steps wait for data
 };
 
+// The loss and the metric over the last steps, of this rank's share of the batches.
+struct WindowReport {
+  int64_t steps = 0;  // number of these steps; 0: there are no values yet
+  double loss = 0, metric = 0;
+};
+
 // How far a stream of training records is read by this process.
 struct StreamReport {
   int64_t records = 0, skipped = 0;  // records that were read, and bad ones among them
-  int64_t newest_time_ms = 0;        // Unix time of the newest record that was read; 0: unknown
+  int64_t newest_time_ms = 0;        // Unix time of the newest record that was trained; 0: unknown
+  double lateness_s = -1;            // age of this record in seconds; -1: unknown
+  WindowReport window = {};
 };
 
 // The state of the job after a step.

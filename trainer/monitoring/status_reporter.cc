@@ -1,5 +1,6 @@
 #include "trainer/monitoring/status_reporter.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -59,6 +60,9 @@ void StatusReporter::AddStream(const StreamReport& stream) {
   metrics_.stream_records.Add(static_cast<double>(stream.records - stream_.records));
   metrics_.stream_skipped.Add(static_cast<double>(stream.skipped - stream_.skipped));
   metrics_.stream_newest_time.Set(static_cast<double>(stream.newest_time_ms) / 1000);
+  metrics_.stream_lateness.Set(std::max(stream.lateness_s, 0.0));
+  metrics_.stream_window_loss.Set(stream.window.loss);
+  metrics_.stream_window_metric.Set(stream.window.metric);
   stream_ = stream;
 }
 

@@ -45,8 +45,16 @@ TrainerMetrics::TrainerMetrics(Metrics& metrics)
       stream_skipped(metrics.GetCounter("tandem_stream_skipped_records_total",
                                         "Bad records of the stream among them")),
       stream_newest_time(metrics.GetGauge("tandem_stream_newest_timestamp_seconds",
-                                          "When the newest file that was read was last changed, in "
-                                          "Unix time; 0: unknown")),
+                                          "Time of the newest record that was trained (of its "
+                                          "file or message), in Unix time; 0: unknown")),
+      stream_lateness(metrics.GetGauge("tandem_stream_lateness_seconds",
+                                       "Age of the newest record of the last step when the step "
+                                       "ended; 0: unknown")),
+      stream_window_loss(metrics.GetGauge("tandem_stream_window_loss",
+                                          "Mean training loss of the last window_steps steps, of "
+                                          "this rank's share of the batches")),
+      stream_window_metric(metrics.GetGauge("tandem_stream_window_metric",
+                                            "First metric over the last window_steps steps")),
       step_seconds(metrics.GetHistogram("tandem_step_seconds", "Time of a step", StepBounds())) {}
 
 }  // namespace tandem::trainer

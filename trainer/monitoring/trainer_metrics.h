@@ -27,6 +27,9 @@ struct TrainerMetrics {
   Counter& stream_records;
   Counter& stream_skipped;
   Gauge& stream_newest_time;
+  Gauge& stream_lateness;
+  Gauge& stream_window_loss;
+  Gauge& stream_window_metric;
   Histogram& step_seconds;
 };
 

@@ -23,21 +23,6 @@ const ops::Op* MetricOp(const graph::Program& program) {
   return nullptr;
 }
 
-// Returns the names of the variables that the first metric carries from batch to batch (the counts
-// of auc).
-std::vector<std::string> MetricState(const graph::Program& program) {
-  std::vector<std::string> state;
-  const ops::Op* op = MetricOp(program);
-  if (op == nullptr) return state;
-  for (const auto& slot : op->outputs) {
-    for (const std::string& name : slot) {
-      const graph::Var* var = program.FindVar(name);
-      if (var != nullptr && var->kind == graph::VarKind::kState) state.push_back(name);
-    }
-  }
-  return state;
-}
-
 // Checks that each id of `field` is a row number of the table that the program looks up with this
 // field.
 Status CheckTables(const graph::Program& program, const reader::SampleField& field) {
@@ -65,6 +50,19 @@ std::string DataNames(const graph::Program& program) {
 }
 
 }  // namespace
+
+std::vector<std::string> MetricState(const graph::Program& program) {
+  std::vector<std::string> state;
+  const ops::Op* op = MetricOp(program);
+  if (op == nullptr) return state;
+  for (const auto& slot : op->outputs) {
+    for (const std::string& name : slot) {
+      const graph::Var* var = program.FindVar(name);
+      if (var != nullptr && var->kind == graph::VarKind::kState) state.push_back(name);
+    }
+  }
+  return state;
+}
 
 StatusOr<std::vector<Tensor>> BindFields(const exec::Plan& plan, const reader::Dataset& dataset) {
   std::vector<Tensor> bound;

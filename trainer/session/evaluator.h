@@ -14,6 +14,10 @@
 
 namespace tandem::trainer {
 
+// Returns the names of the variables that the first metric carries from batch to batch (the counts
+// of auc).
+std::vector<std::string> MetricState(const graph::Program& program);
+
 struct Evaluation {
   double loss = 0;
   double metric = 0;  // value of the program's first metric (accuracy, auc); 0: no metric

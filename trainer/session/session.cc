@@ -19,6 +19,7 @@
 #include "trainer/session/programs.h"
 #include "trainer/session/session_checkpoints.h"
 #include "trainer/session/step_runner.h"
+#include "trainer/session/training_window.h"
 
 namespace tandem::trainer {
 namespace {
@@ -39,13 +40,26 @@ constexpr Duration kStopInterval = std::chrono::milliseconds(100);
 // Time for which a rank other than the leader still waits for records after a stop was requested.
 constexpr Duration kStopPatience = std::chrono::seconds(1);
 
-// Returns the state of a stream for reports. nullopt: the data is no stream.
-std::optional<StreamReport> StreamReportOf(const reader::StreamDataset* stream) {
+// Returns the state of a stream after `step` for reports. nullopt: the data is no stream.
+std::optional<StreamReport> StreamReportOf(const reader::StreamDataset* stream, int64_t step,
+                                           const TrainingWindow& window) {
   if (stream == nullptr) return std::nullopt;
-  const reader::StreamCounts counts = stream->counts();
-  return StreamReport{.records = static_cast<int64_t>(counts.records),
+  const reader::StreamCounts counts = stream->counts(static_cast<uint64_t>(step));
+  StreamReport report{.records = static_cast<int64_t>(counts.records),
                       .skipped = static_cast<int64_t>(counts.skipped),
-                      .newest_time_ms = counts.newest_time_ms};
+                      .newest_time_ms = counts.newest_time_ms,
+                      .window = window.report()};
+  if (report.newest_time_ms == 0) return report;
+  const Duration now = std::chrono::system_clock::now().time_since_epoch();
+  const Duration newest = std::chrono::milliseconds(report.newest_time_ms);
+  report.lateness_s = std::max(Seconds(now - newest), 0.0);
+  return report;
+}
+
+// Returns the length of the window of a stream's loss and metric. 0: there is no window.
+int64_t WindowSteps(const JobConfig& config) {
+  const bool has_window = config.data().has_stream() && !config.strategy().pipeline();
+  return has_window ? config.data().stream().window_steps() : 0;
 }
 
 // Describes, for the status page, the session that begins with step `next`.
@@ -74,7 +88,8 @@ class Session::Impl {
         options_(std::move(options)),
         mode_(std::move(mode)),
         clock_(clock),
-        stop_(stop) {}
+        stop_(stop),
+        window_(WindowSteps(config)) {}
 
   Status Open();
   StatusOr<SessionResult> Run();
@@ -155,8 +170,9 @@ class Session::Impl {
   int64_t repeated_ = 0;     // number of steps that this session has repeated
   double train_seconds_ = 0;
   RunHistory history_;
-  bool reports_ = false;  // whether the current run is reported; determined before the run
-  StepRunner::Ran ran_;   // loss, metric and duration of the last run
+  bool reports_ = false;   // whether the current run is reported; determined before the run
+  TrainingWindow window_;  // last steps of a stream
+  StepRunner::Ran ran_;    // loss, metric and duration of the last run
   Evaluation evaluation_;
   Time begin_;
 };
@@ -248,7 +264,12 @@ Status Session::Impl::StartMode() {
 Status Session::Impl::TrainRun(int64_t first, int64_t steps) {
   const int64_t last = first + steps - 1;
   reports_ = progress_->Due(last, steps) && !program().loss.empty();
-  TD_ASSIGN_OR_RETURN(ran_, runner_->RunSteps({first, steps, steps_done_, reports_}));
+  const bool in_window = window_.enabled() && !program().loss.empty() && !speed_test();
+  TD_ASSIGN_OR_RETURN(ran_, runner_->RunSteps({first, steps, steps_done_, reports_ || in_window}));
+  if (in_window && window_.Add(ran_.loss, ran_.metric)) {
+    TD_ASSIGN_OR_RETURN(TrainingWindow::Counts counts, runner_->MetricCounts());
+    window_.EndPart(std::move(counts));
+  }
   train_seconds_ += ran_.seconds;
   history_.Add(
       {last, steps, ran_.seconds, reports_ ? ran_.loss : std::numeric_limits<double>::quiet_NaN()});
@@ -264,7 +285,7 @@ Status Session::Impl::TrainRun(int64_t first, int64_t steps) {
                            .batches_ready = runner_->reader().queue_size(),
                            .comm = runner_->executor().comm_times(),
                            .repeated = repeated,
-                           .stream = StreamReportOf(options_.stream)});
+                           .stream = StreamReportOf(options_.stream, last, window_)});
   }
   return OkStatus();
 }
@@ -279,7 +300,7 @@ void Session::Impl::Report(int64_t step, int64_t steps) {
                      .metric = ran_.metric,
                      .data_wait_seconds = runner_->reader().stats().wait_seconds,
                      .waited_by_rank = mode_.membership->WaitedSeconds(),
-                     .stream = StreamReportOf(options_.stream)});
+                     .stream = StreamReportOf(options_.stream, step, window_)});
   if (options_.board != nullptr) {
     options_.board->Loss(step, ran_.loss, ran_.metric, runner_->learning_rate(step));
   }
@@ -400,6 +421,10 @@ Status Session::Impl::Recover(const Status& why, int64_t* next) {
 Status Session::Impl::TrainFrom(int64_t* from) {
   int64_t& next = *from;
   TD_RETURN_IF_ERROR(runner_->Reset(next));
+  if (window_.enabled()) {
+    TD_ASSIGN_OR_RETURN(TrainingWindow::Counts counts, runner_->MetricCounts());
+    window_.Begin(std::move(counts));
+  }
   // A request to stop reaches all ranks at about the same time, but not at the same step. If the
   // ranks do not agree on a common last step, rank 0 stops after its current run and saves its
   // state. Rank 0 may be up to two runs ahead when it stops, so each other rank executes up to two

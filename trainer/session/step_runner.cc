@@ -187,6 +187,19 @@ Status StepRunner::AddResults(int parts, Ran* ran) {
   return OkStatus();
 }
 
+StatusOr<std::vector<int64_t>> StepRunner::MetricCounts() const {
+  std::vector<int64_t> counts;
+  for (const std::string& name : MetricState(programs_.train)) {
+    const Tensor* const tensor = scope_->Find(name);
+    if (tensor == nullptr || tensor->dtype() != DType::kI64) continue;
+    const size_t before = counts.size();
+    counts.resize(before + tensor->bytes() / sizeof(int64_t));
+    TD_RETURN_IF_ERROR(
+        scope_->device().CopyToHost(&counts[before], tensor->data(), tensor->bytes()));
+  }
+  return counts;
+}
+
 StatusOr<std::optional<Evaluation>> StepRunner::Evaluate() {
   TD_REQUIRE(evaluates());
   plan_->DropTemporaries();  // frees memory for the evaluator, which has its own temporaries

@@ -82,6 +82,9 @@ class StepRunner {
   // whether it has the data, or an error that the step will return.
   bool AwaitData(Duration time) { return feed_->Await(clock_.Now() + time); }
   StatusOr<Ran> RunSteps(const Run& run);
+  // Returns the counts that the first metric carries from step to step (operator auc: of label 1,
+  // then of label 0). Empty: the metric has no counts.
+  StatusOr<std::vector<int64_t>> MetricCounts() const;
   // Returns whether each step is observed. In this case the steps must run one at a time.
   bool watched() const { return watch_.each_step(); }
   // Completes the observation of a step. The caller must call AfterWatched after each observed

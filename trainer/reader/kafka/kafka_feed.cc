@@ -14,7 +14,7 @@ constexpr Duration kRetryInterval = std::chrono::milliseconds(200);
 constexpr Duration kProbeIdle = std::chrono::seconds(1);
 constexpr Duration kProbeBusy = std::chrono::seconds(30);
 constexpr size_t kFetchMax = 8192;                  // records of a partition
-constexpr uint64_t kBytesMax = uint64_t{32} << 20;  // of all fetched records
+constexpr uint64_t kBytesMax = uint64_t{32} << 20;  // bytes of all fetched records
 
 }  // namespace
 

@@ -74,7 +74,7 @@ class KafkaFeed {
   WaitSwitch& waits_;
   std::unique_ptr<KafkaTopic> topic_;
   std::map<int32_t, Fetched> fetched_;
-  uint64_t records_ = 0, bytes_ = 0;  // of all fetched records
+  uint64_t records_ = 0, bytes_ = 0;  // sums over all fetched records
   int32_t partitions_ = 0;            // number of partitions; 0: unknown
   std::optional<Time> probed_;        // time of the last reply or attempt
   std::optional<RecordWait> down_;    // wait for a broker; nullopt: the last call had a reply

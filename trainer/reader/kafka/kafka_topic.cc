@@ -35,7 +35,7 @@ constexpr std::array<const char*, 5> kRefused = {"bootstrap.servers", "metadata.
 // A properties file may change these settings.
 constexpr std::array<std::array<const char*, 2>, 3> kDefaults = {{
     {"queued.min.messages", "10000"},
-    {"queued.max.messages.kbytes", "16384"},  // of each partition
+    {"queued.max.messages.kbytes", "16384"},  // KiB of each partition
     {"reconnect.backoff.max.ms", "1000"},
 }};
 
@@ -82,7 +82,7 @@ Status SetOfFile(rd_kafka_conf_t* conf, const std::string& path) {
 // Threads of librdkafka log here. A broker that does not reply causes a line for each attempt, so
 // at most one line a second is written.
 void Log(const rd_kafka_t*, int level, const char*, const char* text) {
-  constexpr int kWarning = 4;  // of syslog
+  constexpr int kWarning = 4;  // a level of syslog
   static std::atomic<int64_t> last_ms{-1000};
   const int64_t now =
       std::chrono::duration_cast<std::chrono::milliseconds>(SteadyNow().time_since_epoch()).count();

@@ -1,5 +1,6 @@
 #include "trainer/reader/stream/stream_dataset.h"
 
+#include <iterator>
 #include <utility>
 
 #include "common/base/check.h"
@@ -35,8 +36,8 @@ Status StreamDataset::OnBad(const LogLines& lines, size_t line, const Status& wh
   const std::string what =
       absl::StrFormat("%s: offset %d: %s", *at.source, at.offset, std::string(why.message()));
   if (count > options_.bad_records_max) {
-    return DataLoss("%s; this is bad record %d of the %s, but max_bad_records is %d [TD2003]",
-                    what, count, log_->part(), options_.bad_records_max);
+    return DataLoss("%s; this is bad record %d of the %s, but max_bad_records is %d [TD2003]", what,
+                    count, log_->part(), options_.bad_records_max);
   }
   if (count <= kNamed) LOG(WARNING) << "bad record skipped: " << what;
   if (count == kNamed) {
@@ -61,11 +62,20 @@ Status StreamDataset::FillEpoch(uint64_t epoch, std::span<const uint32_t> ids,
   const auto on_bad = [&](size_t line, const Status& why) { return OnBad(lines, line, why); };
   TD_RETURN_IF_ERROR(format_->Parse(texts, on_bad, out));
   records_ += lines.size();
+  MutexLock lock(mu_);
+  times_.erase(times_.upper_bound(step), times_.end());  // steps before a reset
+  times_[step] = log_->newest_time_ms();
   return OkStatus();
 }
 
-StreamCounts StreamDataset::counts() const {
-  return {records_.load(), skipped_.load(), log_->newest_time_ms()};
+StreamCounts StreamDataset::counts(uint64_t step) const {
+  MutexLock lock(mu_);
+  StreamCounts counts{records_.load(), skipped_.load(), 0};
+  const auto after = times_.upper_bound(step);
+  if (after == times_.begin()) return counts;
+  counts.newest_time_ms = std::prev(after)->second;
+  times_.erase(times_.begin(), std::prev(after));  // the next call may be for the same step
+  return counts;
 }
 
 }  // namespace tandem::reader

@@ -19,7 +19,7 @@ namespace tandem::reader {
 // count again.
 struct StreamCounts {
   uint64_t records = 0, skipped = 0;  // all records, and bad ones among them
-  int64_t newest_time_ms = 0;         // Unix time of the newest record; 0: unknown
+  int64_t newest_time_ms = 0;         // Unix time of the newest record of a step; 0: unknown
 };
 
 // The samples of an epoch are the records of epoch_steps() steps. A step is a function of its
@@ -56,7 +56,9 @@ class StreamDataset final : public Dataset {
   // Declares that `job` begins or continues with this step (RecordLog::Begin).
   Status Begin(const std::string& job, uint64_t step) const { return log_->Begin(job, step); }
   uint64_t epoch_steps() const { return options_.epoch_steps; }
-  StreamCounts counts() const;
+  // Returns the counts after step `step`. Steps that were read ahead of it count in `records` and
+  // `skipped`, but not in the time. Successive calls need ascending steps, except after a reset.
+  StreamCounts counts(uint64_t step) const;
 
  private:
   Status OnBad(const LogLines& lines, size_t line, const Status& why) const;
@@ -67,6 +69,8 @@ class StreamDataset final : public Dataset {
   mutable Mutex mu_;
   // Number of bad records by the path of their file.
   mutable std::map<std::string, int64_t> bad_ TD_GUARDED_BY(mu_);
+  // Time of the newest record of each step that was read and not yet counted, by step.
+  mutable std::map<uint64_t, int64_t> times_ TD_GUARDED_BY(mu_);
   mutable std::atomic<uint64_t> records_{0}, skipped_{0};
 };
 

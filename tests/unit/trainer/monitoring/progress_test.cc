@@ -8,6 +8,7 @@
 namespace tandem::trainer {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -89,6 +90,27 @@ TEST_F(ProgressTest, PlainLines) {
             "samples_per_s=128.0 eta_s=0 data_wait=0.2000\n"
             "eval epoch=1 loss=0.500000 accuracy=0.750000\n"
             "one?[31m line\n");
+}
+
+TEST_F(ProgressTest, ALineOfAStreamHasItsLatenessAndItsWindow) {
+  StepReport report{.step = 0, .samples = 1, .loss = 1, .metric_name = "auc", .metric = 0.5};
+  report.stream = {.records = 8, .skipped = 1};
+  {
+    const auto progress = Make({.log_every_steps = 1});
+    progress->Report(report);
+    report.step = 1;
+    report.stream->lateness_s = 2.25;
+    report.stream->window = {.steps = 100, .loss = 0.5, .metric = 0.75};
+    progress->Report(report);
+    EXPECT_THAT(All(), AllOf(HasSubstr(" records=8 skipped=1\n"),
+                             HasSubstr(" records=8 skipped=1 lateness_s=2.2 window_steps=100 "
+                                       "window_loss=0.500000 window_auc=0.750000\n")));
+  }
+  writes_.clear();
+  const auto json = Make({.format = LogFormat::kJson, .log_every_steps = 1});
+  json->Report(report);
+  EXPECT_THAT(All(), HasSubstr("\"skipped\":1,\"lateness_s\":2.25,\"window_steps\":100,"
+                               "\"window_loss\":0.5,\"window_auc\":0.75"));
 }
 
 TEST_F(ProgressTest, NothingButLinesWhenNotATerminal) {

@@ -62,9 +62,9 @@ TEST_F(StreamDatasetTest, AStepHasItsRecordsInEveryProcess) {
   EXPECT_THAT(*Step(*data, 1, 1), ElementsAre(10, 0, 7, 11, 0, 8));
   EXPECT_THAT(*Step(*Open(), 1, 0), ElementsAre(8, 0, 5, 9, 0, 6));
   const auto& stream = dynamic_cast<const StreamDataset&>(*data);
-  EXPECT_EQ(stream.counts().records, 4u);
-  EXPECT_EQ(stream.counts().skipped, 0u);
-  EXPECT_GT(stream.counts().newest_time_ms, 0);
+  EXPECT_EQ(stream.counts(1).records, 4u);
+  EXPECT_EQ(stream.counts(1).skipped, 0u);
+  EXPECT_GT(stream.counts(1).newest_time_ms, 0);
 }
 
 TEST_F(StreamDatasetTest, ABadRecordOccupiesItsPlace) {
@@ -75,7 +75,7 @@ TEST_F(StreamDatasetTest, ABadRecordOccupiesItsPlace) {
   EXPECT_THAT(
       ToString(Step(*data, 0, 1).status()),
       AllOf(HasSubstr("clicks/1: offset 18: "), HasSubstr("bad record 2"), HasSubstr("[TD2003]")));
-  EXPECT_EQ(dynamic_cast<const StreamDataset&>(*data).counts().skipped, 2u);
+  EXPECT_EQ(dynamic_cast<const StreamDataset&>(*data).counts(1).skipped, 2u);
 }
 
 TEST_F(StreamDatasetTest, ClickLogsAreAStreamToo) {
