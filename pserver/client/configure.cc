@@ -116,6 +116,12 @@ StatusOr<FoundValues> JobConfigurator::CheckValues(
   const PsServer *at_lowest = nullptr, *at_highest = nullptr, *fresh = nullptr;
   for (size_t i = 0; i < replies.size(); ++i) {
     const ConfigureReply& reply = replies[i];
+    if (options_.rules.each_step_once && !reply.counts_steps()) {
+      return FailedPrecondition(
+          "%s is of a version that does not count the steps of a stream [TD6022]; hint: run the "
+          "same version of Tandem on both sides",
+          servers[i]->name);
+    }
     found.initialised.push_back(reply.initialised());
     if (!placement_.OwnsAny(*servers[i])) continue;
     if (!reply.restored()) {

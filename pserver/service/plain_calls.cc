@@ -40,6 +40,7 @@ Status ConfigureShard(const ConfigureRequest& request, Shard& shard, ConfigureRe
   reply->set_generation(result.generation);
   reply->set_replayable(result.replayable);
   reply->set_keep_bytes_max(result.keep_bytes_max);
+  reply->set_counts_steps(true);
   return OkStatus();
 }
 
