@@ -188,7 +188,117 @@ class Following(Test):
         self.assertLess(sorted(arrived)[10], 1.0)
 
 
+class Filters(Test):
+    def rows_of(self, **options):
+        rows = {}
+        for change in tandem.ps.follow(self.servers.addresses, "emb", job="job", **options):
+            change.apply(rows)
+            if change.current:
+                return rows
+
+    def test_buckets(self):
+        self.push(*range(1, 200))
+        low, high = self.rows_of(buckets=(0, 300)), self.rows_of(buckets=(300, 1024))
+        self.assertFalse(set(low) & set(high))
+        self.assertTrue(low and high)
+        self.assertEqual({**plain(low), **plain(high)}, self.table())
+
+    def test_minimum_score(self):
+        self.push(7, 8)
+        self.push(8)
+        self.assertEqual(sorted(self.rows_of(min_score=2)), [8])
+        self.assertEqual(sorted(self.rows_of(min_score=1)), [7, 8])
+
+    def test_values_in_fewer_bytes(self):
+        self.push(*range(1, 100))
+        exact = self.rows_of()
+        for values, bound in (("bf16", lambda row: numpy.abs(row) / 256),
+                              ("int8", lambda row: numpy.abs(row).max() / 254 * 1.0001)):
+            rows = self.rows_of(values=values)
+            self.assertEqual(sorted(rows), sorted(exact))
+            for i, row in exact.items():
+                self.assertTrue((numpy.abs(rows[i] - row) <= bound(row)).all(), (values, i))
+            self.assertNotEqual(plain(rows), plain(exact))
+
+    def test_mistakes(self):
+        for wrong, options in [
+            (r"row buckets \[5, 5\) are not possible", {"buckets": (5, 5)}),
+            ('did you mean "bf16"', {"values": "bf17"}),
+            ("the minimum score is NaN", {"min_score": float("nan")}),
+        ]:
+            with self.assertRaisesRegex(errors.InvalidArgumentError, wrong):
+                tandem.ps.Follower(self.servers.addresses, "emb", **options)
+
+
+class Variables(Test):
+    def test_all_variables_and_then_each_version(self):
+        self.push(7)
+        with tandem.ps.VariableFollower(self.servers.addresses, job="job") as follower:
+            first = follower.next(SLOW)
+            self.assertEqual(list(first.values), ["w"])
+            self.assertEqual(first.values["w"].dtype, "float32")
+            numpy.testing.assert_array_equal(first.values["w"], self.params["w"])
+            self.assertEqual(max(first.versions), 1)
+            variables = dict(first.values)
+            for _ in range(3):
+                self.push(7)
+            until = time.monotonic() + SLOW
+            while not numpy.array_equal(variables["w"], self.params["w"]):
+                self.assertLess(time.monotonic(), until)
+                change = follower.next(SLOW)
+                change.apply(variables)
+            self.assertIsNone(follower.next(0.05))
+        with self.assertRaisesRegex(errors.FailedPreconditionError, "closed"):
+            follower.next(0.1)
+
+    def test_every_third_version(self):
+        seen = []
+        changes = tandem.ps.follow(self.servers.addresses, variables=["w"], every=3, job="job")
+        seen.append(max(next(changes).versions))
+        for _ in range(2):
+            for _ in range(3):
+                self.push(7)
+            seen.append(max(next(changes).versions))
+        changes.close()
+        self.assertEqual(seen, [0, 3, 6])
+
+    def test_mistakes(self):
+        for wrong, options in [("every is 0", {"every": 0}), ("interval is 0 s", {"interval": 0})]:
+            with self.assertRaisesRegex(errors.InvalidArgumentError, wrong):
+                tandem.ps.VariableFollower(self.servers.addresses, **options)
+        with self.assertRaisesRegex(errors.InvalidArgumentError, "a table or variables"):
+            next(tandem.ps.follow(self.servers.addresses))
+        with tandem.ps.VariableFollower(self.servers.addresses, ["x"], timeout=0.3) as follower:
+            with self.assertRaisesRegex(errors.NotFoundError, 'no dense variable "x"'):
+                follower.next(SLOW)
+
+
 class Command(Test):
+    def test_variables(self):
+        self.push(7)
+        text = self.run_follow("--variables", "--until_current")
+        self.assertEqual(text.returncode, 0, text.stderr)
+        self.assertRegex(text.stdout.decode(), r"versions [01],[01]: variable w: 3 elements, ")
+        done = self.run_follow("--variables=w", "--until_current", "--output=json")
+        self.assertEqual(json.loads(done.stdout)["variables"], {"w": self.params["w"].tolist()})
+        data = self.run_follow("--variables=w", "--until_current", "--output=binary").stdout
+        self.assertEqual(data[:8], b"TDVAR001")
+        self.assertEqual(struct.unpack_from("<2Q", data, 8), (2, 1))
+        name, elements = struct.unpack_from("<2Q", data, 40)
+        self.assertEqual(data[56:56 + name], b"w")
+        self.assertEqual(numpy.frombuffer(data, "<f4", elements, 56 + name).tolist(),
+                         self.params["w"].tolist())
+        for wrong, args in [
+            ("--table and --variables exclude each other [TD1005]", ["--variables", "--table=emb"]),
+            ("--every has no effect without --variables [TD1005]", ["--table=emb", "--every=2"]),
+            ("--buckets=5: expected BEGIN:END", ["--table=emb", "--buckets=5"]),
+            ("--min_score=x: expected a number", ["--table=emb", "--min_score=x"]),
+            ('expected f32, bf16 or int8 [TD1006]', ["--table=emb", "--values=f16"]),
+        ]:
+            done = self.run_follow(*args)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(wrong, done.stderr.decode())
+
     def run_follow(self, *args):
         return subprocess.run(
             [tandem_program(), "follow", "--pservers=" + ",".join(self.servers.addresses),

@@ -18,6 +18,7 @@ import numpy
 import tandem_case as case
 import tandem.ps
 from pserver_process import Replicas, Servers
+from tandem import errors
 from tandem.ps import Reader
 
 SECRET = "0123456789abcdef0123456789abcdef"
@@ -118,6 +119,28 @@ class Reading(Test):
         replicas.start(1)
         with Reader(replicas.addresses) as reader:
             self.until_same(reader, ids)
+
+    def test_a_read_waits_for_a_version(self):
+        self.train(1)
+        with Reader(self.servers.addresses, timeout=SLOW) as reader:
+            first = reader.read_rows("emb", [7, 8])
+            later = []
+            thread = threading.Thread(target=lambda: later.append(
+                reader.read_rows("emb", [7, 8], min_version=[v + 1 for v in first.versions])))
+            thread.start()
+            self.train(1)
+            thread.join(SLOW)
+            numpy.testing.assert_array_equal(later[0].values,
+                                             self.client.pull_rows("emb", [7, 8]))
+            again = reader.read_rows("emb", [7, 8], min_version=later[0].versions)
+            self.assertGreaterEqual(again.versions, later[0].versions)
+            self.assertGreaterEqual(min(reader.read_dense(min_version=2).versions), 2)
+            for wrong in ([1, 2, 3], -1, [2**64, 0]):
+                with self.assertRaises(errors.InvalidArgumentError):
+                    reader.read_dense(min_version=wrong)
+        with Reader(self.servers.addresses, timeout=0.3) as reader:
+            with self.assertRaisesRegex(errors.DeadlineExceededError, "pserver [01] "):
+                reader.read_rows("emb", [7, 8], min_version=1000)
 
     def test_arrays(self):
         self.train(1)

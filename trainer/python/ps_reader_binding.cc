@@ -53,19 +53,20 @@ class PythonPsReader {
   }
 
   // Returns (values [ids, dim], versions).
-  py::tuple ReadRows(const std::string& table, const py::buffer& ids) {
+  py::tuple ReadRows(const std::string& table, const py::buffer& ids,
+                     const std::vector<uint64_t>& min_versions) {
     const std::span<const int64_t> given = Ids(ids, "ids");
     const size_t n = given.size();
     ps::Reader::Rows rows = ValueOrRaise(RunInterruptibly(
-        [reader = Open(), &table, given] { return reader->ReadRows(table, given); }));
+        [&, reader = Open()] { return reader->ReadRows(table, given, min_versions); }));
     return py::make_tuple(ArrayOf(std::move(rows.values), {n, static_cast<size_t>(rows.dim)}),
                           rows.versions);
   }
 
   // Returns (arrays by name, versions).
-  py::tuple ReadDense() {
-    ps::Reader::Dense dense =
-        ValueOrRaise(RunInterruptibly([reader = Open()] { return reader->ReadDense(); }));
+  py::tuple ReadDense(const std::vector<uint64_t>& min_versions) {
+    ps::Reader::Dense dense = ValueOrRaise(
+        RunInterruptibly([&, reader = Open()] { return reader->ReadDense(min_versions); }));
     py::dict variables;
     for (auto& [name, values] : dense.variables) {
       const size_t n = values.size();
@@ -99,8 +100,9 @@ void BindPsReader(py::module_& module) {
   py::class_<PythonPsReader>(module, "PsReader", "Reads rows and variables of parameter servers.")
       .def(py::init(&Connect), py::kw_only(), py::arg("servers"), py::arg("job"), py::arg("secret"),
            py::arg("tls"), py::arg("insecure_allow_network"), py::arg("timeout"))
-      .def("read_rows", &PythonPsReader::ReadRows, py::arg("table"), py::arg("ids"))
-      .def("read_dense", &PythonPsReader::ReadDense)
+      .def("read_rows", &PythonPsReader::ReadRows, py::arg("table"), py::arg("ids"),
+           py::arg("min_versions"))
+      .def("read_dense", &PythonPsReader::ReadDense, py::arg("min_versions"))
       .def("close", &PythonPsReader::Close);
 }
 

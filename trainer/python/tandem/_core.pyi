@@ -337,10 +337,30 @@ class PsFollower:
         timeout: float,
         token: bytes,
         interval: float,
+        buckets: Tuple[int, int],
+        min_score: Optional[float],
+        values: str,
     ) -> None: ...
     def next(
         self, timeout: float
     ) -> Optional[Tuple[int, int, Array, bool, Array, Array, Array, bool, bytes]]: ...
+    def close(self) -> None: ...
+
+class PsVariableFollower:
+    def __init__(
+        self,
+        *,
+        servers: Sequence[str],
+        variables: Sequence[str],
+        job: str,
+        secret: str,
+        tls: Optional[Tuple[str, str, str]],
+        insecure_allow_network: bool,
+        timeout: float,
+        every: int,
+        interval: float,
+    ) -> None: ...
+    def next(self, timeout: float) -> Optional[Tuple[List[int], Dict[str, Array]]]: ...
     def close(self) -> None: ...
 
 class PsReader:
@@ -354,8 +374,10 @@ class PsReader:
         insecure_allow_network: bool,
         timeout: float,
     ) -> None: ...
-    def read_rows(self, table: str, ids: Array) -> Tuple[Array, List[int]]: ...
-    def read_dense(self) -> Tuple[Dict[str, Array], List[int]]: ...
+    def read_rows(
+        self, table: str, ids: Array, min_versions: Sequence[int]
+    ) -> Tuple[Array, List[int]]: ...
+    def read_dense(self, min_versions: Sequence[int]) -> Tuple[Dict[str, Array], List[int]]: ...
     def close(self) -> None: ...
 
 def index_rows(ids: Array, height: int, table: str) -> Tuple[Array, Array]: ...

@@ -9,7 +9,8 @@
     client.complete()
 
 `Reader` reads rows and variables of a running job, from its servers or from replicas of them.
-`follow` yields the changes of a table while it is trained. The other names are those of the package `tandem_pserver`, which runs without the C++ module of `tandem`.
+`follow` yields the changes of a table, or of dense variables, while they are trained. The other
+names are those of the package `tandem_pserver`, which runs without the C++ module of `tandem`.
 `import tandem` does not import this module. The module needs Debian's python3-grpcio and
 python3-protobuf.
 """
@@ -28,7 +29,7 @@ from tandem_pserver import (
     row_buckets,
 )
 
-from .ps_follower import Change, Follower, follow
+from .ps_follower import Change, Follower, VariableChange, VariableFollower, follow
 from .ps_reader import Dense, Reader, Rows
 
 __all__ = [
@@ -44,6 +45,8 @@ __all__ = [
     "Slice",
     "State",
     "Table",
+    "VariableChange",
+    "VariableFollower",
     "follow",
     "partition",
     "row_buckets",

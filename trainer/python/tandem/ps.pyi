@@ -5,7 +5,8 @@ from typing import Any, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Un
 
 import numpy.typing
 
-from .ps_follower import Change as Change, Follower as Follower, follow as follow
+from .ps_follower import Change as Change, Follower as Follower, VariableChange as VariableChange
+from .ps_follower import VariableFollower as VariableFollower, follow as follow
 from .ps_reader import Dense as Dense, Reader as Reader, Rows as Rows
 
 __all__ = [
@@ -21,6 +22,8 @@ __all__ = [
     "Slice",
     "State",
     "Table",
+    "VariableChange",
+    "VariableFollower",
     "follow",
     "partition",
     "row_buckets",

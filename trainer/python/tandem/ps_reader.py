@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy
 import numpy.typing
@@ -15,6 +15,7 @@ __all__ = ["Dense", "Reader", "Rows"]
 
 Tls = Union[None, str, "os.PathLike[str]", Tuple[str, str, str]]
 Array = numpy.typing.NDArray[Any]
+MinVersion = Union[int, Sequence[int]]
 
 _TIMEOUT_MAX = 1e6  # seconds
 
@@ -65,6 +66,15 @@ def tls_files(tls: Tls) -> Optional[Tuple[str, str, str]]:
     name = os.fspath(tls)
     files = [os.path.join(name, file) for file in ("tls.crt", "tls.key", "ca.crt")]
     return (files[0], files[1], files[2])
+
+
+def _min_versions(min_version: MinVersion) -> List[int]:
+    given = [min_version] if isinstance(min_version, int) else [int(v) for v in min_version]
+    if any(not 0 <= v < 2**64 for v in given):
+        raise InvalidArgumentError(
+            f"min_version is {min_version}, expected numbers from 0 to 2**64 - 1 [TD1004]"
+        )
+    return given
 
 
 class Reader:
@@ -125,7 +135,12 @@ class Reader:
         FailedPreconditionError."""
         self._core.close()
 
-    def read_rows(self, table: str, ids: numpy.typing.ArrayLike) -> Rows:
+    def read_rows(
+        self,
+        table: str,
+        ids: numpy.typing.ArrayLike,
+        min_version: MinVersion = 0,
+    ) -> Rows:
         """Returns the values of rows of a table.
 
         An absent row has its initial values (or zeros, if the rules of the table delay the
@@ -134,13 +149,17 @@ class Reader:
         Args:
             table: the name of the table.
             ids: numbers of rows, whole numbers of any shape, 1 to 4 Mi; repeated ids are allowed.
+            min_version: the read waits until each server has at least this version, in updates. A
+                sequence has a version of each server, such as `versions` of an earlier read: then
+                no value is older than in that read. 0: the newest values, without a wait.
 
         Raises:
             NotFoundError: the job has no such table.
             InvalidArgumentError: an id is no row of the table, or there are too many or no ids.
             OutOfRangeError: rows move between servers, longer than the time limit; or `servers`
                 lacks a server of the job.
-            UnavailableError, DeadlineExceededError: a server does not reply.
+            UnavailableError: a server does not reply.
+            DeadlineExceededError: a server does not reply, or has no such version yet.
         """
         array = numpy.asarray(ids)
         if array.size and array.dtype.kind not in "iu":  # [] is an array of float64
@@ -148,17 +167,20 @@ class Reader:
                 f"ids of table {table} are {array.dtype}, expected whole numbers [TD1206]"
             )
         rows = numpy.ascontiguousarray(array, numpy.int64)
-        values, versions = self._core.read_rows(table, rows)
+        values, versions = self._core.read_rows(table, rows, _min_versions(min_version))
         return Rows(values.reshape(array.shape + values.shape[1:]), tuple(versions))
 
-    def read_dense(self) -> Dense:
+    def read_dense(self, min_version: MinVersion = 0) -> Dense:
         """Returns all dense variables.
+
+        Args:
+            min_version: as for read_rows.
 
         Raises:
             UnavailableError: a server does not reply, or a part of a variable moves between
                 servers.
             OutOfRangeError: the job has tables, and `servers` lacks a server of the job.
-            DeadlineExceededError: a server does not reply.
+            DeadlineExceededError: a server does not reply, or has no such version yet.
         """
-        variables, versions = self._core.read_dense()
+        variables, versions = self._core.read_dense(_min_versions(min_version))
         return Dense(variables, tuple(versions))
