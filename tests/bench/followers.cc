@@ -3,7 +3,11 @@
 //
 // Alternates pushes of 1,000 rows between three servers with a log in this process: one that does
 // not remember changed rows, one that does, and one that has a follower too. Then pushes at half of
-// the highest rate to the third server, and waits for the rows of each push.
+// the highest rate to the third server, and waits for the rows of each push. Last, it compares a
+// follower that asks every 20 ms (polled) with one whose requests the server holds (held): the time
+// until it has a push when pushes are rare, and the processor time of an idle second.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -26,11 +30,11 @@ class Follower {
     stop_ = true;
     if (thread_.joinable()) thread_.join();
   }
-  Status Start(const std::string& address) {
+  Status Start(const std::string& address, Duration wait = ps::FollowOptions().wait) {
     ps::ReaderOptions options;
     options.job = "bench";
-    TD_ASSIGN_OR_RETURN(follower_,
-                        ps::TableFollower::Connect({address}, options, {.table = "emb"}));
+    TD_ASSIGN_OR_RETURN(
+        follower_, ps::TableFollower::Connect({address}, options, {.table = "emb", .wait = wait}));
     thread_ = std::thread([this] {
       while (!stop_) {
         const auto change = follower_->Next(kWait);
@@ -58,6 +62,39 @@ class Follower {
   std::atomic<uint64_t> version_ = 0, rows_ = 0;
   std::thread thread_;
 };
+
+// Returns the processor time of this process in seconds.
+double ProcessorSeconds() {
+  rusage used{};
+  getrusage(RUSAGE_SELF, &used);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+// Measures a follower of a server that has few pushes, then none.
+Status AddRarePushes(const std::string& name, Duration wait, LoggedTable& table, Report& report) {
+  constexpr int kPushes = 41;
+  Follower follower;
+  TD_RETURN_IF_ERROR(follower.Start(ToString(table.endpoint()), wait));
+  std::vector<double> lags;
+  for (int i = 0; i < kPushes; ++i) {
+    // The pause is no multiple of the interval of the requests.
+    std::this_thread::sleep_for(std::chrono::milliseconds(43));
+    TD_RETURN_IF_ERROR(table.Push());
+    const Time acknowledged = SteadyNow();
+    TD_RETURN_IF_ERROR(follower.Await(table.pushes()));
+    if (i > 0) lags.push_back(Seconds(SteadyNow() - acknowledged));
+  }
+  std::sort(lags.begin(), lags.end());
+  report.Add(name + "_rare_lag_p50_ms", 1e3 * lags[lags.size() / 2]);
+  report.Add(name + "_rare_lag_max_ms", 1e3 * lags.back());
+  const double before = ProcessorSeconds();
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  report.Add(name + "_idle_cpu_ms_per_s", 1e3 * (ProcessorSeconds() - before));
+  return OkStatus();
+}
 
 }  // namespace
 
@@ -112,6 +149,8 @@ StatusOr<Report> PsChanges(const RunOptions& options) {
   std::sort(lags.begin(), lags.end());
   report.Add("lag_p50_ms", 1e3 * lags[lags.size() / 2]);
   report.Add("lag_p99_ms", 1e3 * lags[lags.size() * 99 / 100]);
+  TD_RETURN_IF_ERROR(AddRarePushes("polled", Duration::zero(), tables[1], report));
+  TD_RETURN_IF_ERROR(AddRarePushes("held", ps::FollowOptions().wait, tables[1], report));
   return report;
 }
 
