@@ -164,7 +164,7 @@ class LogSource final : public StateHistory {
   uint64_t Replicated() const TD_REQUIRES(mu_);
   // Number of standbys that complete a majority together with this server.
   size_t Needed() const;
-  // Returns whether so many standbys have a state of the current term.
+  // Returns whether Needed() standbys have a state of the current term.
   bool CountsMajority() const TD_REQUIRES(mu_);
   // Number of the last entry that the caller may receive. A replica receives only entries that no
   // promotion can take back.

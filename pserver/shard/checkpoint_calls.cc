@@ -91,12 +91,10 @@ Status Shard::Checkpoints::Replace(SnapshotLoader& loader) {
               header.version);
   shard_.calls_.FailAll(back, turn.ready());
   shard_.OnHoldEnded(shard_.hold_.End(back), turn.ready());
-  const std::vector<TrainerPushState> before = state.trainers.Marks();
   state.rollbacks += state.params != nullptr;
   state.journal.Resume(std::max(shard_.replay_.last_number(), header.log_number));
   state.SetUp(header.config, loader.TakeParams());
-  state.trainers.Restore(header.marks);
-  state.trainers.RollBack(before, header.version);
+  state.trainers.Restore(header.marks, header.version);
   state.version = header.version;
   state.has_previous = header.has_previous;
   state.storing_first = 0;

@@ -1,6 +1,7 @@
 #include "pserver/shard/trainers/trainer_registry.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/base/check.h"
 #include "common/base/require.h"
@@ -39,6 +40,7 @@ TrainerRegistry::TrainerRegistry(const Clock& clock, Metrics& metrics)
 void TrainerRegistry::Begin(int count) {
   CHECK_EQ(waiting_, 0);
   TD_REQUIRE(count >= 0);
+  before_ = std::move(trainers_);
   trainers_.assign(static_cast<size_t>(count), {});
   presence_.assign(static_cast<size_t>(count), {});
   settled_.assign(static_cast<size_t>(count), {});
@@ -57,19 +59,9 @@ void TrainerRegistry::ApplyTaken() {
 
 void TrainerRegistry::Settle() {
   TD_REQUIRE(settled_.size() == trainers_.size());
-  FillMarks(settled_);
-}
-
-std::vector<TrainerPushState> TrainerRegistry::Marks() const {
-  std::vector<TrainerPushState> marks(static_cast<size_t>(size()));
-  FillMarks(marks);
-  return marks;
-}
-
-void TrainerRegistry::FillMarks(std::vector<TrainerPushState>& marks) const {
   for (int r = 0; r < size(); ++r) {
     const Trainer& t = (*this)[r];
-    TrainerPushState& mark = marks[static_cast<size_t>(r)];
+    TrainerPushState& mark = settled_[static_cast<size_t>(r)];
     mark.trainer = r;
     mark.incarnation = t.incarnation;
     mark.completed = t.completed;
@@ -82,17 +74,7 @@ void TrainerRegistry::FillMarks(std::vector<TrainerPushState>& marks) const {
   }
 }
 
-void TrainerRegistry::RollBack(const std::vector<TrainerPushState>& before, uint64_t version) {
-  for (const TrainerPushState& mark : before) {
-    if (mark.trainer >= size()) continue;
-    Trainer& t = (*this)[mark.trainer];
-    if (mark.steps == 0 && t.once_steps == 0 && !mark.rolled_back) continue;
-    if (mark.incarnation > t.incarnation) t.Replace(mark.incarnation, version);
-    t.rolled_back = true;
-  }
-}
-
-void TrainerRegistry::Restore(const std::vector<TrainerPushState>& marks) {
+void TrainerRegistry::Restore(const std::vector<TrainerPushState>& marks, uint64_t version) {
   for (const TrainerPushState& mark : marks) {
     if (mark.trainer < 0 || mark.trainer >= size()) continue;
     Trainer& t = (*this)[mark.trainer];
@@ -105,6 +87,18 @@ void TrainerRegistry::Restore(const std::vector<TrainerPushState>& marks) {
     t.once_adopted = mark.adopted;
     t.rolled_back = mark.rolled_back;
   }
+  RollBack(version);
+}
+
+void TrainerRegistry::RollBack(uint64_t version) {
+  for (int r = 0; r < std::min(size(), static_cast<int>(before_.size())); ++r) {
+    const Trainer& before = before_[static_cast<size_t>(r)];
+    Trainer& t = (*this)[r];
+    if (before.once_steps == 0 && t.once_steps == 0 && !before.rolled_back) continue;
+    if (before.incarnation > t.incarnation) t.Replace(before.incarnation, version);
+    t.rolled_back = true;
+  }
+  before_.clear();
 }
 
 void TrainerRegistry::Hear(int trainer) {

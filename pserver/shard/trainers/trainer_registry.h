@@ -66,12 +66,10 @@ class TrainerRegistry {
   void Settle();
   // The states of all trainers at the last Settle.
   const std::vector<TrainerPushState>& marks() const { return settled_; }
-  // Sets the states of trainers from a snapshot. Ignores marks of ranks that do not exist.
-  void Restore(const std::vector<TrainerPushState>& marks);
-  std::vector<TrainerPushState> Marks() const;  // the present states of all trainers
-  // Called after Restore has replaced these states by the states of an older snapshot. Incarnations
-  // that called before must not push any more steps, also if they are newer than the snapshot.
-  void RollBack(const std::vector<TrainerPushState>& before, uint64_t version);
+  // Sets the states of trainers from a snapshot of this version. Ignores marks of ranks that do not
+  // exist. Incarnations that called before Begin must not push any more steps, also if they are
+  // newer than the snapshot.
+  void Restore(const std::vector<TrainerPushState>& marks, uint64_t version);
 
   // ---- Liveness ---------------------------------------------------------------------------------
   void Hear(int trainer);  // records that the trainer called
@@ -116,8 +114,7 @@ class TrainerRegistry {
     TD_REQUIRE(trainer >= 0 && trainer < size());
     return presence_[static_cast<size_t>(trainer)];
   }
-  // Fills one mark for each trainer. REQUIRES: marks.size() == size().
-  void FillMarks(std::vector<TrainerPushState>& marks) const;
+  void RollBack(uint64_t version);
   Presence& At(int trainer) { return presence_[static_cast<size_t>(trainer)]; }
   bool CanBeLost(int trainer) const { return !Gone(trainer) && !Waits(trainer); }
   void ShowLost();  // sets the metric with the number of lost trainers
@@ -126,6 +123,7 @@ class TrainerRegistry {
   Metrics& metrics_;
   Gauge &waiting_calls_, &lost_trainers_;
   std::vector<Trainer> trainers_;
+  std::vector<Trainer> before_;     // the trainers before the last Begin, until Restore
   std::vector<Presence> presence_;  // by trainer: its liveness
   std::vector<TrainerPushState> settled_;
   int waiting_ = 0;  // number of waiting calls of all trainers

@@ -87,7 +87,7 @@ TEST_F(RosterTest, MarksAreThoseOfTheLastSettlement) {
 
   TrainerRegistry other(clock_, metrics_);
   other.Begin(2);
-  other.Restore(roster_.marks());  // the third mark belongs to no trainer of this registry
+  other.Restore(roster_.marks(), 0);  // the third mark belongs to no trainer of this registry
   EXPECT_EQ(other[1].incarnation, 9u);
   EXPECT_EQ(other[1].taken.highest(), 1u);
   other[1].Replace(10, /*version=*/5);
