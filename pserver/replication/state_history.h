@@ -3,7 +3,9 @@
 // entry.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 
 #include "common/base/mutex.h"
@@ -35,13 +37,17 @@ class ReplicaHistory final : public StateHistory {
   void Forget();  // the state is replaced
 
  private:
+  // Starts and promotions of the primary after which a reader may still continue here.
+  static constexpr size_t kTermsMax = 64;
+
   struct Part {
     LogTerm term;
     uint64_t last = 0;
   };
   mutable Mutex mu_;
   std::optional<Part> now_ TD_GUARDED_BY(mu_);
-  std::optional<Part> before_ TD_GUARDED_BY(mu_);  // the term before, and its last entry here
+  // The terms before, the newest last, and their last entries here; at most kTermsMax.
+  std::deque<Part> before_ TD_GUARDED_BY(mu_);
 };
 
 }  // namespace tandem::pserver

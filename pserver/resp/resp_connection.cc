@@ -25,10 +25,11 @@ constexpr size_t kKeptBytes = 256 << 10;
 }  // namespace
 
 void RespConnection::Start(const std::shared_ptr<RespLoop>& loop,
-                           std::shared_ptr<RespShared> shared, Socket socket, std::string peer) {
-  TD_REQUIRE(loop != nullptr && shared != nullptr);
-  auto made = std::make_shared<RespConnection>(*loop, std::move(shared), std::move(socket),
-                                               std::move(peer));
+                           std::shared_ptr<RespShared> shared, std::unique_ptr<RespSlot> slot,
+                           Socket socket, std::string peer) {
+  TD_REQUIRE(loop != nullptr && shared != nullptr && slot != nullptr);
+  auto made = std::make_shared<RespConnection>(*loop, std::move(shared), std::move(slot),
+                                               std::move(socket), std::move(peer));
   // The shard may call this function after the end of the connection, and of the whole server.
   std::function<void()> wake = [of_loop = std::weak_ptr(loop), of = std::weak_ptr(made)] {
     const std::shared_ptr<RespLoop> alive = of_loop.lock();
@@ -48,29 +49,27 @@ void RespConnection::Start(const std::shared_ptr<RespLoop>& loop,
   made->Read();
 }
 
-RespConnection::RespConnection(RespLoop& loop, std::shared_ptr<RespShared> shared, Socket socket,
-                               std::string peer)
+RespConnection::RespConnection(RespLoop& loop, std::shared_ptr<RespShared> shared,
+                               std::unique_ptr<RespSlot> slot, Socket socket, std::string peer)
     : loop_(loop),
       shared_(std::move(shared)),
+      slot_(std::move(slot)),
       socket_(std::move(socket)),
       auth_timer_(loop.context),
       unsent_timer_(loop.context),
+      reply_timer_(loop.context),
       peer_(std::move(peer)),
       parser_(shared_->target.limits.greeting_bytes_max,
-              shared_->target.limits.greeting_arguments_max) {
-  shared_->open_connections.Set(static_cast<double>(++shared_->connections));
-}
+              shared_->target.limits.greeting_arguments_max) {}
 
-RespConnection::~RespConnection() {
-  shared_->memory.Change(counted_, 0);
-  shared_->open_connections.Set(static_cast<double>(--shared_->connections));
-}
+RespConnection::~RespConnection() { shared_->memory.Change(counted_, 0); }
 
 void RespConnection::Close() {
   error_code ignored;
   socket_.close(ignored);
   auth_timer_.cancel();
   unsent_timer_.cancel();
+  reply_timer_.cancel();
   loop_.connections.erase(shared_from_this());
 }
 
@@ -82,9 +81,23 @@ void RespConnection::OnTimeout(const char* what) {
 }
 
 void RespConnection::OnWake() {
-  if (!waiting_ || !socket_.is_open()) return;
-  waiting_ = session_->Resume(out_) == RespSession::Step::kWaiting;
+  if (!waiting_ || !socket_.is_open() || !session_->ready()) return;
+  SetWaiting(session_->Resume(out_) == RespSession::Step::kWaiting);
   Run();
+}
+
+void RespConnection::SetWaiting(bool waiting) {
+  waiting_ = waiting;
+  reply_timer_.cancel();
+  if (!waiting) return;
+  reply_timer_.expires_after(shared_->target.limits.reply_timeout);
+  reply_timer_.async_wait([self = shared_from_this()](error_code late) {
+    // A timer that has expired may be of an earlier wait.
+    const bool expired = self->reply_timer_.expiry() <= std::chrono::steady_clock::now();
+    if (late || !expired || !self->waiting_ || !self->socket_.is_open()) return;
+    self->SetWaiting(self->session_->GiveUp(self->out_) == RespSession::Step::kWaiting);
+    self->Run();
+  });
 }
 
 void RespConnection::Run() {
@@ -96,13 +109,18 @@ void RespConnection::Run() {
     if (!Write() || waiting_) return;
     if (closing_) return Close();
     if (!full) return Read();
+    return asio::post(loop_.context, [self] {
+      if (self->socket_.is_open()) self->Run();
+    });
   }
 }
 
 bool RespConnection::ExecuteCommands() {
   TD_REQUIRE(!writing_ && session_ != nullptr);
+  size_t executed = 0;
   while (!closing_ && !waiting_) {
     if (out_.size() >= kWriteBytes) return true;
+    if (executed++ == shared_->target.limits.commands_of_turn) return true;
     if (!limits_raised_ && session_->admitted()) {
       const RespLimits& limits = shared_->target.limits;
       parser_.SetLimits(limits.command_bytes_max, limits.arguments_max);
@@ -124,6 +142,7 @@ bool RespConnection::ExecuteCommands() {
       continue;  // executes the same command
     }
     closing_ = step == RespSession::Step::kClose;
+    if (step == RespSession::Step::kWaiting) SetWaiting(true);
     in_begin_ += parser_.bytes();
     parser_.Reset();
     if (session_->gathered_bytes() >= kWriteBytes) Flush();
@@ -131,7 +150,7 @@ bool RespConnection::ExecuteCommands() {
   return false;
 }
 
-void RespConnection::Flush() { waiting_ = session_->Flush(out_) == RespSession::Step::kWaiting; }
+void RespConnection::Flush() { SetWaiting(session_->Flush(out_) == RespSession::Step::kWaiting); }
 
 void RespConnection::Fail(const Status& status) {
   out_.Error("ERR " + std::string(status.message()));

@@ -32,18 +32,22 @@ class RespConnection : public std::enable_shared_from_this<RespConnection> {
 
   // Adds a connection to `loop`, and reads its first command. Called on the thread of the loop.
   // `socket` is non-blocking. `peer`: address of the client, for messages.
+  // `slot` counts the connection.
   static void Start(const std::shared_ptr<RespLoop>& loop, std::shared_ptr<RespShared> shared,
-                    Socket socket, std::string peer);
-  RespConnection(RespLoop& loop, std::shared_ptr<RespShared> shared, Socket socket,
-                 std::string peer);
+                    std::unique_ptr<RespSlot> slot, Socket socket, std::string peer);
+  RespConnection(RespLoop& loop, std::shared_ptr<RespShared> shared, std::unique_ptr<RespSlot> slot,
+                 Socket socket, std::string peer);
   ~RespConnection();
 
  private:
   // Executes commands and writes replies until bytes are missing, a command waits, or the client
   // must receive first.
   void Run();
-  // Executes the complete commands. Returns true if it stopped because the output is large.
+  // Executes the complete commands. Returns true if it stopped because the output is large, or
+  // because it is the turn of other connections.
   bool ExecuteCommands();
+  // Sets whether a command waits, for RespLimits::reply_timeout at most.
+  void SetWaiting(bool waiting);
   // Executes the gathered reads.
   void Flush();
   // Sends the output. Returns true if all of it was sent. Otherwise sends the rest later, then
@@ -63,8 +67,9 @@ class RespConnection : public std::enable_shared_from_this<RespConnection> {
 
   RespLoop& loop_;
   const std::shared_ptr<RespShared> shared_;
+  const std::unique_ptr<RespSlot> slot_;
   Socket socket_;
-  boost::asio::steady_timer auth_timer_, unsent_timer_;
+  boost::asio::steady_timer auth_timer_, unsent_timer_, reply_timer_;
   const std::string peer_;
   RespParser parser_;
   std::unique_ptr<RespSession> session_;

@@ -16,13 +16,19 @@ struct RespLimits {
   size_t reply_bytes_max = size_t{64} << 20;  // size of the reply to one command in bytes
   // Maximum memory for commands and unsent replies of all connections in bytes.
   size_t memory_bytes_max = size_t{1} << 30;
-  size_t connections_max = 1024;  // maximum number of open connections
+  // Maximum number of open connections. The server lowers it to a quarter of its limit of open
+  // files.
+  size_t connections_max = 1024;
   // Maximum time for which a client may receive nothing while the server has an unsent reply.
   Duration unsent_timeout = std::chrono::seconds(10);
   // Maximum time from the connect to AUTH, if the server has a secret.
   Duration auth_timeout = std::chrono::seconds(10);
-  // Maximum time for which a read waits for initial values. The wait for the log has no limit.
+  // Maximum time for which a read waits for initial values.
   Duration read_timeout = std::chrono::seconds(5);
+  // Maximum time for which a reply waits, also for the log (and, with standbys, for a majority).
+  Duration reply_timeout = std::chrono::seconds(10);
+  // Number of commands of one client that are executed before those of other clients.
+  size_t commands_of_turn = 1024;
 };
 
 // Counts the memory of the buffers of all connections. Thread-safe.

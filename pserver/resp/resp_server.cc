@@ -18,6 +18,7 @@
 #include "common/base/predecessor.h"
 #include "common/base/require.h"
 #include "common/os/fd.h"
+#include "common/rpc/admissions.h"
 #include "common/rpc/listen.h"
 #include "common/threads/runner.h"
 #include "pserver/resp/resp_connection.h"
@@ -155,6 +156,7 @@ struct RespServer::Impl {
       return;
     }
     if (address.ss_family != AF_UNIX) SetTcpOptions(fd.get());
+    auto slot = std::make_unique<RespSlot>(shared);
     const std::shared_ptr<RespLoop>& loop = workers[next++ % workers.size()]->loop;
     RespConnection::Socket socket(loop->context);
     error_code error;
@@ -162,10 +164,10 @@ struct RespServer::Impl {
     if (!error) socket.non_blocking(true, error);
     if (error) return;
     (void)fd.Release();
-    asio::post(loop->context, [loop = std::weak_ptr(loop), shared = shared,
+    asio::post(loop->context, [loop = std::weak_ptr(loop), shared = shared, slot = std::move(slot),
                                socket = std::move(socket), peer = PeerName(address)]() mutable {
       if (const auto alive = loop.lock()) {
-        RespConnection::Start(alive, shared, std::move(socket), std::move(peer));
+        RespConnection::Start(alive, shared, std::move(slot), std::move(socket), std::move(peer));
       }
     });
   }
@@ -181,6 +183,9 @@ StatusOr<std::unique_ptr<RespServer>> RespServer::Start(const RespListenOptions&
   Impl& impl = *server->impl_;
   impl.endpoint = options.listen;
   impl.endpoint.port = listening.port;
+  // gRPC may use half of the open files.
+  target.limits.connections_max = std::max<size_t>(
+      1, std::min(target.limits.connections_max, rpc::LimitsForThisProcess().connections_max / 2));
   impl.shared = std::make_shared<RespShared>(std::move(target), metrics);
   const unsigned threads = std::clamp(std::thread::hardware_concurrency(), 1u, kThreadsMax);
   for (unsigned i = 0; i < threads; ++i) {

@@ -55,10 +55,20 @@ RespShared::RespShared(RespTarget of, Metrics& metrics)
   TD_REQUIRE(target.shard != nullptr && target.deadlines != nullptr);
 }
 
+RespSlot::RespSlot(std::shared_ptr<RespShared> shared) : shared_(std::move(shared)) {
+  TD_REQUIRE(shared_ != nullptr);
+  shared_->open_connections.Set(static_cast<double>(++shared_->connections));
+}
+
+RespSlot::~RespSlot() {
+  shared_->open_connections.Set(static_cast<double>(--shared_->connections));
+}
+
 struct RespSession::Wait {
   enum : int { kPulling, kSleeping, kDone };
   std::atomic<int> state = kPulling;
   StatusOr<PullResult> result = Internal("the pull has not ended");
+  std::optional<size_t> count;  // the reply is this number; nullopt: the wait is a pull
   std::function<void()> wake;
   // Reserved bytes for the values in the memory of the shard and in the output.
   std::shared_ptr<RespShared> shared;
@@ -416,8 +426,29 @@ bool RespSession::Pull(RespOutput& out) {
 RespSession::Step RespSession::Resume(RespOutput& out) {
   TD_REQUIRE(waiting_ != nullptr);
   const std::shared_ptr<Wait> ended = std::move(waiting_);
+  if (ended->count) {
+    FinishCount(*ended, out);
+    return Step::kReplied;
+  }
   Finish(*ended, out);
   return ReadParts(out);
+}
+
+bool RespSession::ready() const { return waiting_ != nullptr && waiting_->state == Wait::kDone; }
+
+RespSession::Step RespSession::GiveUp(RespOutput& out) {
+  TD_REQUIRE(waiting_ != nullptr);
+  const std::shared_ptr<Wait> late = std::move(waiting_);
+  shared_->target.shard->Leave(late.get());
+  auto ended = std::make_shared<Wait>();
+  ended->count = late->count;
+  ended->result = DeadlineExceeded(
+      "the log of this server has not had the newest changes for %.0f s (reply_timeout) [TD4041]; "
+      "hint: look for a slow disk or missing standbys with tandem status, then try again",
+      Seconds(shared_->target.limits.reply_timeout));
+  ended->state = Wait::kDone;
+  waiting_ = std::move(ended);
+  return Resume(out);
 }
 
 void RespSession::Finish(Wait& wait, RespOutput& out) {
@@ -446,12 +477,11 @@ void RespSession::Finish(Wait& wait, RespOutput& out) {
 }
 
 RespSession::Step RespSession::HashLength(const RespArguments& arguments, RespOutput& out) {
-  for (const TableInfo& table : shared_->target.shard->Info().tables) {
-    if (table.variable != arguments[1]) continue;
-    out.Integer(static_cast<int64_t>(table.rows));
-    Note(command_, OkStatus());
-    return Step::kReplied;
-  }
+  const RespTarget& target = shared_->target;
+  const auto rows =
+      target.shard->reads().CountTable(target.shard->Job(), std::string(arguments[1]));
+  if (rows.ok()) return ReplyWhenLogged(*rows, out);
+  if (!absl::IsNotFound(rows.status())) return Refuse(rows.status(), out);
   return Refuse(NotFound("this server has no table \"%s\" [TD4034]; hint: INFO lists the tables",
                          std::string(arguments[1].substr(0, kNameShownMax))),
                 out);
@@ -486,9 +516,31 @@ RespSession::Step RespSession::Count(RespOutput& out) {
     if (!rows.ok()) return Refuse(WithOwnerHint(rows.status()), out);
     count += *rows;
   }
-  out.Integer(static_cast<int64_t>(count));
+  return ReplyWhenLogged(count, out);
+}
+
+RespSession::Step RespSession::ReplyWhenLogged(size_t count, RespOutput& out) {
+  TD_REQUIRE(waiting_ == nullptr && parts_.empty());
+  auto wait = std::make_shared<Wait>();
+  wait->count = count;
+  wait->wake = wake_;
+  shared_->target.shard->WhenLogged([wait](const Status& written) {
+    wait->result = written.ok() ? StatusOr<PullResult>(PullResult()) : written;
+    if (wait->state.exchange(Wait::kDone) == Wait::kSleeping) wait->wake();
+  });
+  if (wait->state.exchange(Wait::kSleeping) == Wait::kDone) {
+    FinishCount(*wait, out);
+    return Step::kReplied;
+  }
+  waiting_ = std::move(wait);
+  return Step::kWaiting;
+}
+
+void RespSession::FinishCount(const Wait& wait, RespOutput& out) {
+  TD_REQUIRE(wait.count.has_value());
+  if (!wait.result.ok()) return void(Refuse(wait.result.status(), out));
+  out.Integer(static_cast<int64_t>(*wait.count));
   Note(command_, OkStatus());
-  return Step::kReplied;
 }
 
 }  // namespace tandem::pserver

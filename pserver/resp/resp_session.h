@@ -38,10 +38,22 @@ struct RespShared {
 
   const RespTarget target;
   RespMemory memory;
-  std::atomic<size_t> connections = 0;
+  std::atomic<size_t> connections = 0;  // accepted connections (RespSlot)
   Gauge& open_connections;
   Counter& commands;
   Counter& refused;  // replies that are errors, and rejected connections
+};
+
+// Counts one accepted connection while it exists.
+class RespSlot {
+ public:
+  explicit RespSlot(std::shared_ptr<RespShared> shared);
+  ~RespSlot();
+  RespSlot(const RespSlot&) = delete;
+  RespSlot& operator=(const RespSlot&) = delete;
+
+ private:
+  const std::shared_ptr<RespShared> shared_;
 };
 
 // The session of one connection. Not thread-safe.
@@ -67,8 +79,14 @@ class RespSession {
   Step Flush(RespOutput& out);
   // Returns the size of the replies to the gathered reads in bytes; 0: none are gathered.
   size_t gathered_bytes() const { return parts_.empty() ? 0 : keys_.reply_bytes(); }
-  // Continues after a wait, as Flush. REQUIRES: `wake` was called.
+  // Returns whether the command that waits has its result. `wake` may also be called for an earlier
+  // wait, which GiveUp has ended.
+  bool ready() const;
+  // Continues after a wait, as Flush. REQUIRES: ready().
   Step Resume(RespOutput& out);
+  // Ends a wait with an error, because it has lasted for RespLimits::reply_timeout. Continues as
+  // Flush. REQUIRES: a command waits.
+  Step GiveUp(RespOutput& out);
   // Returns whether the client may use commands: it has sent the secret, or the server has none.
   bool admitted() const { return admitted_; }
 
@@ -116,6 +134,9 @@ class RespSession {
   // Adds a read, whose keys `add` adds to keys_.
   Step Gather(bool array, const std::function<Status()>& add, RespOutput& out);
   Step Count(RespOutput& out);
+  // Replies with `count` when the log has the rows that were counted.
+  Step ReplyWhenLogged(size_t count, RespOutput& out);
+  void FinishCount(const Wait& wait, RespOutput& out);
   // Reads the gathered reads that have no reply yet.
   Step ReadParts(RespOutput& out);
   // Starts a pull of `reading_` parts. Returns false if it waits.

@@ -252,6 +252,30 @@ TEST_F(FollowTest, AReplicaAnswersFollowersOfItsPrimary) {
   EXPECT_LE(at_primary.received, before + 44);
 }
 
+// A replica knows several terms of its primary, so a token from before two restarts is valid.
+TEST_F(FollowTest, AFollowerOfAReplicaContinuesAfterTwoRestartsOfThePrimary) {
+  Start("a");
+  const auto client = ClientOf(kTable);
+  PushSome(*client, 0, 30);
+  const auto replica = ReplicaOf(endpoints_[0], "r");
+  const std::string address = ReplicaTest::Await(*replica, 30);
+  Followed followed = Follow({address});
+  Await(followed, RowsOf(*client));
+  while (!followed.current) ASSERT_TRUE(followed.Step().ok());
+  const std::string token = followed.follower->token();
+  followed.follower.reset();
+  for (const uint64_t step : {30, 40}) {
+    servers_[0].reset();
+    Start("a");
+    PushSome(*client, step, step + 10);
+    ReplicaTest::Await(*replica, step + 10);
+  }
+  Followed later = Follow({address}, token);
+  later.rows = followed.rows;
+  Await(later, RowsOf(*client));
+  EXPECT_EQ(later.replaced, 0u);
+}
+
 TEST_F(FollowTest, AFollowerContinuesAfterAPromotion) {
   PserverOptions options = Listening("a");
   options.standbys = 1;
@@ -423,7 +447,12 @@ TEST_F(FollowTest, AFollowerOfAMinimumScoreGetsRowsThatReachIt) {
     return found;
   };
   EXPECT_THAT(ids(), testing::ElementsAre(10, 11));
+  // A row below the minimum counts as removed.
   PushRows(*client, 4, 200);
+  const auto below = followed.follower->Next(kPatience);
+  ASSERT_TRUE(below.ok() && below->has_value()) << below.status();
+  EXPECT_THAT((*below)->ids, IsEmpty());
+  EXPECT_THAT((*below)->removed, testing::ElementsAre(200, 201));
   PushRows(*client, 5, 200);
   const Time until = SteadyNow() + kPatience;
   while (followed.rows.size() < 4 && SteadyNow() < until) ASSERT_TRUE(followed.Step().ok());

@@ -22,6 +22,42 @@ class NoDeadlines final : public Deadlines {
   void Poke(Time) override {}
 };
 
+// A log whose callbacks wait until Release.
+class HeldLog final : public WriteAheadLog {
+ public:
+  Status Ready(uint64_t /*bytes*/) override { return OkStatus(); }
+  void Append(LogEntry /*entry*/) override {}
+  void WhenLogged(Written done) override {
+    {
+      MutexLock lock(mu_);
+      if (holds_) return void(held_.push_back(std::move(done)));
+    }
+    done(OkStatus());
+  }
+  void Hold() {
+    MutexLock lock(mu_);
+    holds_ = true;
+  }
+  void Release() {
+    std::vector<Written> held;
+    {
+      MutexLock lock(mu_);
+      holds_ = false;
+      held.swap(held_);
+    }
+    for (const Written& done : held) done(OkStatus());
+  }
+  size_t held() const {
+    MutexLock lock(mu_);
+    return held_.size();
+  }
+
+ private:
+  mutable Mutex mu_;
+  bool holds_ TD_GUARDED_BY(mu_) = false;
+  std::vector<Written> held_ TD_GUARDED_BY(mu_);
+};
+
 class RespLimitsTest : public ShardFixture {
  protected:
   // Serves a shard with a variable of 4 MiB. Without `values`, its initial values are missing.
@@ -29,7 +65,16 @@ class RespLimitsTest : public ShardFixture {
     constexpr int64_t kNumel = kBigBytes / sizeof(float);
     ShardConfig config = Config(1, UpdatePolicy::kASync);
     config.slices = {{"big", Shape{kNumel}, 0, kNumel}};
-    if (values) {
+    if (table_)
+      config.tables = {{.variable = "emb", .shape = Shape{100, 2}, .bucket_end = kRowBuckets}};
+    if (table_) Make({.log = &log_, .keep_first = [](const ShardSnapshot&) { return OkStatus(); }});
+    if (table_) {
+      ASSERT_TRUE(shard_->Configure(Rank(0), config).ok());
+      const std::vector<float> zeros(static_cast<size_t>(kNumel));
+      const auto whole = shard_->InitParams(Rank(0), 0, {{"big", 0, kNumel, FloatBuffer(zeros)}},
+                                            {}, {{.variable = "emb", .last = true}});
+      ASSERT_TRUE(whole.ok() && *whole) << whole.status();
+    } else if (values) {
       Start(config);
     } else {
       Make();
@@ -53,6 +98,16 @@ class RespLimitsTest : public ShardFixture {
     return std::stoul(info.substr(at + name.size() + 1));
   }
 
+  // Waits until the log holds `count` callbacks.
+  void AwaitHeld(size_t count) const {
+    const Time until = SteadyNow() + seconds(20);
+    while (log_.held() < count && SteadyNow() < until) {
+    }
+    ASSERT_GE(log_.held(), count);
+  }
+
+  HeldLog log_;
+  bool table_ = false;  // the shard has a table, and the log log_
   NoDeadlines deadlines_{clock_};
   std::unique_ptr<RespServer> server_;  // destroyed before the shard
 };
@@ -144,6 +199,60 @@ TEST_F(RespLimitsTest, AClientWithoutAuthIsDisconnected) {
   EXPECT_EQ(admitted.Ask({"AUTH", "0123456789abcdef"}), "+OK");
   EXPECT_EQ(silent.Receive(), "closed");
   EXPECT_EQ(admitted.Ask({"PING"}), "+PONG");
+}
+
+// Numbers of rows are sent when the log has the rows, in the order of the commands.
+TEST_F(RespLimitsTest, CountsWaitForTheLog) {
+  table_ = true;
+  Serve({});
+  RespClient client(server_->endpoint());
+  EXPECT_EQ(client.Ask({"HLEN", "emb"}), ":0");
+  log_.Hold();
+  for (const auto& command : std::vector<std::vector<std::string>>{
+           {"HLEN", "emb"}, {"EXISTS", "emb:1", "emb:2"}, {"HEXISTS", "emb", "1"}}) {
+    ASSERT_TRUE(client.Send(Encoded(command) + Encoded({"ECHO", "after"})));
+    AwaitHeld(1);
+    log_.Release();
+    EXPECT_EQ(client.Receive(), ":0") << command[0];
+    EXPECT_EQ(client.Receive(), "after");
+    log_.Hold();
+  }
+  EXPECT_THAT(client.Ask({"HLEN", "none"}), HasSubstr("no table \"none\" [TD4034]"));
+  log_.Release();
+}
+
+// A reply does not wait for the log for longer than its limit. Later replies of the log are
+// ignored.
+TEST_F(RespLimitsTest, ALogThatTakesTooLong) {
+  table_ = true;
+  Serve({.reply_timeout = milliseconds(200)});
+  RespClient client(server_->endpoint());
+  log_.Hold();
+  EXPECT_THAT(client.Ask({"HLEN", "emb"}), HasSubstr("(reply_timeout) [TD4041]"));
+  EXPECT_THAT(client.Ask({"GET", "emb:1"}), HasSubstr("(reply_timeout) [TD4041]"));
+  ASSERT_TRUE(client.Send(Encoded({"MGET", "emb:1"}) + Encoded({"HGET", "emb", "2"}) +
+                          Encoded({"ECHO", "after"})));
+  EXPECT_THAT(client.Receive(), HasSubstr("(reply_timeout)"));
+  EXPECT_THAT(client.Receive(), HasSubstr("(reply_timeout)"));
+  EXPECT_EQ(client.Receive(), "after");
+  log_.Release();
+  EXPECT_EQ(client.Ask({"HLEN", "emb"}), ":0");
+  EXPECT_EQ(client.Ask({"GET", "emb:1"}).size(), 8u);
+}
+
+// The commands of a client are answered in order, whatever the length of its turns is.
+TEST_F(RespLimitsTest, TurnsOfOneCommand) {
+  Serve({.commands_of_turn = 1});
+  RespClient client(server_->endpoint());
+  std::string commands;
+  for (int i = 0; i < 300; ++i) {
+    commands += Encoded({"ECHO", std::to_string(i)}) + Encoded({"EXISTS", "big"});
+  }
+  ASSERT_TRUE(client.Send(commands));
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_EQ(client.Receive(), std::to_string(i));
+    ASSERT_EQ(client.Receive(), ":1");
+  }
 }
 
 TEST_F(RespLimitsTest, AReadThatWaitsTooLong) {
