@@ -10,7 +10,8 @@
 namespace tandem::reader {
 namespace {
 
-constexpr int64_t kNamed = 10;  // bad records of a file that messages name
+constexpr size_t kTimesMax = 1 << 17;  // steps, more than a reader can be ahead
+constexpr int64_t kNamed = 10;         // bad records of a file that messages name
 
 }  // namespace
 
@@ -65,6 +66,7 @@ Status StreamDataset::FillEpoch(uint64_t epoch, std::span<const uint32_t> ids,
   MutexLock lock(mu_);
   times_.erase(times_.upper_bound(step), times_.end());  // steps before a reset
   times_[step] = log_->newest_time_ms();
+  if (times_.size() > kTimesMax) times_.erase(times_.begin());
   return OkStatus();
 }
 
