@@ -108,10 +108,10 @@ TEST_F(LaunchLineTest, ATakenPortForRedisClientsIsNamed) {
   ASSERT_TRUE(port.ok()) << port.status();
   const auto taken = BindPort("127.0.0.1", *port + 1);
   ASSERT_TRUE(taken.ok() && listen(taken->get(), 1) == 0);
-  const auto options = Options(
-      absl::StrFormat("--servers=2 --workers=1 --replicas=1 --pserver_data_dir=@/state "
-                      "--log_dir=@/log --resp_port=%d @/job.pbtxt",
-                      *port));
+  const auto options =
+      Options(absl::StrFormat("--servers=2 --workers=1 --replicas=1 --pserver_data_dir=@/state "
+                              "--log_dir=@/log --resp_port=%d @/job.pbtxt",
+                              *port));
   ASSERT_TRUE(options.ok()) << options.status();
   const auto plan = deploy::MakeLaunchPlan(*options, {});
   ASSERT_TRUE(plan.ok()) << plan.status();
