@@ -129,8 +129,7 @@ TEST_F(KafkaTest, AnUnknownTopicIsRefused) {
   broker_.SetTopicError("clicks", kUnknownTopic);
   Start("unknown", {"--mode=local"}, {"--steps_max=1"});
   EXPECT_NE(process_->Wait(), 0);
-  EXPECT_THAT(process_->Output(),
-              HasSubstr("have no such topic or partition [TD2013]"));
+  EXPECT_THAT(process_->Output(), HasSubstr("have no such topic or partition [TD2013]"));
 }
 
 }  // namespace

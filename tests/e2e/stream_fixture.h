@@ -171,7 +171,8 @@ inline void StreamFixture::KillProcesses(int kills, uint32_t seed, bool only_tra
   std::mt19937 random(seed);
   int trainers = 0, servers = 0;
   for (int k = 0; k < kills && !HasFailure(); ++k) {
-    for (uint32_t part = 0; part < 1 + random() % 4; ++part) AddRecords(load_ * (50 + random() % 400));
+    for (uint32_t part = 0; part < 1 + random() % 4; ++part)
+      AddRecords(load_ * (50 + random() % 400));
     // Usually waits until the trainers use the new records. In a quarter of the cases kills at
     // once, while a process may still start.
     if (random() % 4 != 0) AwaitCounted(records_ - 500 * load_);

@@ -147,7 +147,8 @@ TEST_F(KafkaLogTest, ABrokerThatVanishesIsAwaited) {
   EXPECT_THAT(read.get(), ElementsAre("4", "5"));
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               AllOf(HasSubstr("topic clicks: the brokers 127.0.0.1:"),
-                    HasSubstr("the trainer waits for a broker for up to 60.0s"), HasSubstr("the brokers reply again after")));
+                    HasSubstr("the trainer waits for a broker for up to 60.0s"),
+                    HasSubstr("the brokers reply again after")));
 }
 
 TEST_F(KafkaLogTest, AnAbsentBrokerEndsTheJobAfterAWhile) {
@@ -178,11 +179,10 @@ TEST_F(KafkaLogTest, RecordsThatTheBrokerHasRemovedAreNamed) {
   EXPECT_THAT(Two(*Open(Options(2)), 0), ElementsAre("0", "1"));
   // The mock broker keeps 5 MiB of a partition.
   for (int i = 0; i < 12; ++i) broker_.Produce("clicks", 0, {std::string(900'000, 'x')});
-  EXPECT_THAT(
-      Error(*Open(Options(2), 1), 1),
-      AllOf(HasSubstr("topic clicks, partition 0: the job needs offset 2, but the "
-                      "brokers have offsets "),
-            HasSubstr("[TD2012]")));
+  EXPECT_THAT(Error(*Open(Options(2), 1), 1),
+              AllOf(HasSubstr("topic clicks, partition 0: the job needs offset 2, but the "
+                              "brokers have offsets "),
+                    HasSubstr("[TD2012]")));
   EXPECT_THAT(Error(*Open(Options(2)), 0), HasSubstr("needs offset 0"));
 }
 
@@ -197,8 +197,9 @@ TEST_F(KafkaLogTest, AnUnknownTopicIsNamed) {
 TEST_F(KafkaLogTest, ATopicThatMayNotBeReadIsNamed) {
   broker_.CreateTopic("clicks", 1);
   broker_.SetTopicError("clicks", kTopicAuthorizationFailed);
-  EXPECT_THAT(Error(*Open(Options(2)), 0),
-              AllOf(HasSubstr("topic clicks: "), HasSubstr("PERMISSION_DENIED"), HasSubstr("[TD2013]")));
+  EXPECT_THAT(
+      Error(*Open(Options(2)), 0),
+      AllOf(HasSubstr("topic clicks: "), HasSubstr("PERMISSION_DENIED"), HasSubstr("[TD2013]")));
 }
 
 TEST_F(KafkaLogTest, FewerPartitionsThanBeforeOrThanRanksAreRefused) {
