@@ -18,7 +18,9 @@ import tandem_pserver
 from pserver_process import Servers
 
 
-READER = ("Change", "Dense", "Follower", "Reader", "Rows", "follow")  # names of tandem.ps alone
+# Names of tandem.ps alone.
+READER = ("Change", "Dense", "Follower", "Reader", "Rows", "VariableChange", "VariableFollower",
+          "follow")
 
 
 def signature(node):
