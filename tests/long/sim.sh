@@ -1,14 +1,17 @@
 #!/bin/bash
-# Runs the simulator (tests/sim/) with many seeds: 5000 of each mode by default, which takes some
-# minutes.
+# Runs the simulator (tests/sim/) with many seeds: 1540 of each of 13 modes by default, together
+# 20,000, which takes about half an hour.
 #
-#   tests/long/sim.sh [SEEDS [FIRST]]
+#   tests/long/sim.sh [SEEDS [FIRST [MODES]]]
+#
+# MODES: a pattern for names of modes, for example '*readers*'. TANDEM_SIM_TEST: the program, for
+# example a copy.
 #
 # TANDEM_SIM_DAMAGED=1 adds deaths and losses of members of a server while another member does not have
-# all log entries again after it fetched a checkpoint. Some of these end with TD4030, and a loss of power of
-# all members loses what was not synced.
+# all log entries again after it fetched a checkpoint. Some of these jobs are given up (TD4030), which
+# the simulator accepts only if too few members have the state.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-export TANDEM_SIM_SEEDS=${1:-5000} TANDEM_SIM_FIRST=${2:-1000001}
+export TANDEM_SIM_SEEDS=${1:-1540} TANDEM_SIM_FIRST=${2:-1000001}
 echo "sim.sh: $TANDEM_SIM_SEEDS seeds of each mode from $TANDEM_SIM_FIRST on"
-time build/tests/sim_test --gtest_filter='*EveryPushCountsOnce*'
+time "${TANDEM_SIM_TEST:-build/tests/sim_test}" --gtest_filter="*EveryPushCountsOnce/${3:-*}"

@@ -50,6 +50,9 @@ class SimDisk {
   // Global snapshots by number.
   const std::map<uint64_t, ShardSnapshot>& cuts() const { return cuts_; }
 
+  // Returns whether a member could become the primary with the data of this disk.
+  bool has_complete_state() const { return checkpoint_.has_value() && complete_; }
+
   // Records a PushRequest that a trainer sent. The log of a replayable server does not contain the
   // values of the push, because the trainer keeps them (OrderRecord).
   void Sent(const std::string& request);

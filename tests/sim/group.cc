@@ -103,13 +103,24 @@ void SimGroup::Deliver(int member, const MemberCommand& command) {
     });
   };
   const auto end = [this, member, kind = command.kind](const Status& why) {
-    if (kind == MemberCommand::Kind::kRefuse) {
-      return Wrong(absl::StrFormat("the launcher ends server %d: %s", index_, ToString(why)));
-    }
+    if (kind == MemberCommand::Kind::kRefuse) return OnRefused(why);
     world_.Note("member ends", static_cast<uint64_t>(member));
     End(member, Loss::kNone);
   };
   server.OnCommand(command, send, end);
+}
+
+// The launcher may end the server only if too few members have a complete state on their disks.
+void SimGroup::OnRefused(const Status& why) {
+  int complete = 0;
+  for (const auto& m : members_) complete += m->server->disk().has_complete_state();
+  if (deaths_while_damaged_ && complete < members() - members() / 2) {
+    world_.Note("given up", static_cast<uint64_t>(index_));
+    given_up_ = true;
+    return;
+  }
+  Wrong(absl::StrFormat("the launcher ends server %d, and %d members have its state: %s", index_,
+                        complete, ToString(why)));
 }
 
 void SimGroup::OnReport(int member, const MemberReport& report) {
@@ -235,6 +246,10 @@ bool SimGroup::MayLose() {
 
 void SimGroup::Kill(int member, Loss loss) {
   if (!Of(member).server->alive() || !MayDie(member)) return;
+  // If all members lose their power within one sync interval, they lose acknowledged pushes.
+  if (deaths_while_damaged_ && loss == Loss::kPower && wal_sync_ != WalSync::kAlways) {
+    loss = Loss::kNone;
+  }
   const bool loses = loss == Loss::kDisk || (loss == Loss::kPower && wal_sync_ != WalSync::kAlways);
   if (loses && !MayLose()) loss = Loss::kNone;
   if (loses && loss != Loss::kNone) {

@@ -58,6 +58,8 @@ class SimGroup final : public SimAddress {
   // the primary.
   bool whole();
   const std::string& wrong() const { return wrong_; }  // the first fault; "": none
+  // Returns whether the launcher has ended the server (TD4030). Only with deaths_while_damaged.
+  bool given_up() const { return given_up_; }
   const Counts& counts() const { return counts_; }
 
  private:
@@ -76,6 +78,7 @@ class SimGroup final : public SimAddress {
   void StartSoon(int member);
   void Send(const std::vector<deploy::ServerGroup::Command>& commands);
   void Deliver(int member, const MemberCommand& command);
+  void OnRefused(const Status& why);
   void OnReport(int member, const MemberReport& report);
   void OnTerm(int member, const LogTerm& term, uint64_t last);
   void OnReplicated(int member, const LogTerm& term, uint64_t number);
@@ -107,6 +110,7 @@ class SimGroup final : public SimAddress {
   // True: a member has lost log entries since the group was last whole. Also true until the group
   // is whole for the first time.
   bool damaged_ = true;
+  bool given_up_ = false;
   bool caught_up_ = false;  // true: the group has been whole in the current term
   // The current term, and the log entry up to which all members must have the log. Then the group
   // counts as whole.

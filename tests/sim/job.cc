@@ -68,14 +68,15 @@ Status SimJob::Step(ps::PsClient& client, SimProcess& process, uint64_t step, Si
                                .step = StepBound(step + 1)};
   if (plan_.push_and_pull) {
     return Await(process, [&](const auto& done) {
-      client.PushPull(step, 1.0f, batch.Gradients(), when, next.Parameters(),
-                      [done](const StatusOr<uint64_t>& version) { done(version.status()); },
-                      {batch.RowGradients()});
+      client.PushPull(
+          step, 1.0f, batch.Gradients(), when, next.Parameters(),
+          [done](const StatusOr<uint64_t>& version) { done(version.status()); },
+          batch.RowGradients());
       meanwhile();
     });
   }
   TD_RETURN_IF_ERROR(Await(process, [&](const auto& done) {
-    client.Push(step, 1.0f, batch.Gradients(), done, {batch.RowGradients()});
+    client.Push(step, 1.0f, batch.Gradients(), done, batch.RowGradients());
     meanwhile();
   }));
   return Await(process, [&](const auto& done) {
@@ -91,6 +92,7 @@ Status SimJob::Train(int rank, uint64_t incarnation, const std::shared_ptr<SimPr
   options.trainers = plan_.trainers;
   options.incarnation = incarnation;
   options.partition.min_block_size = 1;
+  options.rules.each_step_once = plan_.source;
   // Declared before the client, because the client may still send the batches while it is
   // destroyed.
   SimBatch batches[] = {{plan_.seed, ledger_}, {plan_.seed, ledger_}};
@@ -108,30 +110,39 @@ Status SimJob::Train(int rank, uint64_t incarnation, const std::shared_ptr<SimPr
   // In sync mode, a trainer continues at the step of the servers. In a_sync mode, neither the
   // trainer nor its replacement begins a push a second time, even if the fate of the push is
   // unknown.
-  const auto next = [&](uint64_t step) { return sync ? step : ledger_.begun(rank); };
+  const auto next = [&](uint64_t step) {
+    return sync || plan_.source ? step : ledger_.begun(rank);
+  };
+  uint64_t first = next(version);
+  const auto stream = plan_.source ? source_->Open(process) : nullptr;
+  if (stream != nullptr) {
+    TD_ASSIGN_OR_RETURN(const std::vector<ps::PsServerInfo> servers, client->ServerInfo());
+    first = ps::StepsPushed(servers);
+  }
   std::shared_ptr<Waiting> rows;  // the request for rows of the next step; null: it has not begun
   size_t present = 0;
-  const auto pull = [&](uint64_t step, SimBatch& batch) {
-    batch.Begin(rank, step);
+  const auto pull = [&](const Push& push, uint64_t step, SimBatch& batch) {
+    batch.Begin(push.rank, push.step);
     rows = BeginRows(*client, *process,
                      {.version = sync ? step : 0, .step = StepBound(step), .exactly = sync}, batch);
   };
-  for (uint64_t step = next(version); step < steps; step = next(step + 1)) {
+  for (uint64_t step = first; step < steps; step = next(step + 1)) {
+    TD_ASSIGN_OR_RETURN(const Push push, NextPush(stream.get(), rank, step));
     SimBatch& batch = batches[present];
     if (plan_.rows_ahead) present = 1 - present;
     SimBatch& behind = batches[present];
-    if (rows == nullptr) pull(step, batch);
+    if (rows == nullptr) pull(push, step, batch);
     TD_RETURN_IF_ERROR(End(*process, *std::exchange(rows, nullptr)));
-    batch.Compute(rank, step);
+    batch.Compute(push.rank, push.step);
     if (plan_.think_ms != 0) {
       (void)process->MakeEvent()->WaitUntil(world_.Now() + Pause(plan_.think_ms));
       if (process->dead()) return Cancelled("the process is dead");
     }
-    ledger_.Begin(rank, step);
+    ledger_.Begin(push.rank, push.step);
     TD_RETURN_IF_ERROR(Step(*client, *process, step, batch, behind, [&] {
-      if (plan_.rows_ahead && step + 1 < steps) pull(step + 1, behind);
+      if (plan_.rows_ahead && step + 1 < steps) pull({rank, step + 1}, step + 1, behind);
     }));
-    ledger_.Acknowledge(rank, step, world_.Now());
+    ledger_.Acknowledge(push.rank, push.step, world_.Now());
     ++report_.pushes;
   }
   return client->Complete();
@@ -168,6 +179,32 @@ void SimJob::StartTrainer(int rank) {
     // Restarts a failed trainer, as a launcher does.
     if (!status.ok() && present) world_.After(Pause(300), [this, rank] { StartTrainer(rank); });
   });
+}
+
+SimServerOptions SimJob::ServerOptions() const {
+  SimServerOptions options{kSimJob,
+                           plan_.trainers,
+                           plan_.wal_sync,
+                           plan_.log_bytes_max,
+                           plan_.checkpoint_every_steps,
+                           plan_.forget_previous,
+                           plan_.replayable,
+                           plan_.keep_bytes_max};
+  options.changed_rows_max = plan_.changed_rows_max;
+  if (plan_.standbys != 0 || plan_.followers != 0) {
+    options.checkpoints = std::make_shared<SimCheckpoints>();
+  }
+  return options;
+}
+
+void SimJob::StartServer(int index) {
+  SimServer& server = *servers_[static_cast<size_t>(index)];
+  const Status status = server.Start();
+  if (status.ok()) return;
+  // A server with readers stores its next term at the start.
+  if (status.code() != StatusCode::kResourceExhausted) return Fail(ToString(status));
+  server.Kill(false);
+  world_.After(Pause(200), [this, index] { StartServer(index); });
 }
 
 void SimJob::KillServer(int index) {
@@ -230,6 +267,10 @@ void SimJob::PauseTrainer(int rank) {
 
 void SimJob::Mischief() {
   if (mischief_done_++ == plan_.mischief) return network_.Behave();
+  if (plan_.followers != 0 && world_.Chance(0.4)) {
+    HarmReader();
+    return world_.After(Pause(60), [this] { Mischief(); });
+  }
   if (plan_.standbys != 0) {
     HarmGroup();
     return world_.After(Pause(world_.Chance(0.5) ? 40 : 500), [this] { Mischief(); });
@@ -270,7 +311,8 @@ void SimJob::Mischief() {
     default:
       StartMover();
   }
-  if (plan_.cuts && world_.Chance(0.3)) StartCutter();
+  if (plan_.source && plan_.cuts && world_.Chance(0.5)) StartOperator();
+  if (plan_.cuts && !Rewinds() && world_.Chance(0.3)) StartCutter();
   if (plan_.cuts && world_.Chance(0.1)) KillCutter();
   world_.After(Pause(40), [this] { Mischief(); });
 }
@@ -299,19 +341,23 @@ void SimJob::CheckServers() {
     if (!server.wrong().empty()) Fail(server.wrong());
     // The test can check the order only if no push was lost, because only the server knows which
     // pushes it lost.
-    const bool known = !sync && report_.lost == 0;
+    const bool known = !sync && report_.lost == 0 && report_.rewinds == 0;
     const std::string wrong = known ? CheckOrder(*image, server.disk()) : "";
     if (!wrong.empty()) Fail(absl::StrFormat("server %d: %s", i, wrong));
     images.push_back(*image);
   }
   report_.parameters = ParametersOfAll(images);
-  if (report_.failure.empty()) report_.failure = ledger_.Check(images, /*all=*/sync);
+  if (report_.failure.empty())
+    report_.failure = ledger_.Check(images, /*all=*/sync || plan_.source);
+  AwaitReaders(images);
 }
 
 SimReport SimJob::Run() {
   for (size_t i = 0; i < servers_.size(); ++i) StartServer(static_cast<int>(i));
   for (const auto& group : groups_) group->Start();
   for (int r = 0; r < plan_.trainers; ++r) StartTrainer(r);
+  StartReaders();
+  if (source_) source_->Start();
   if (plan_.mischief > 0) world_.After(Pause(20), [this] { Mischief(); });
   const Time begin = world_.Now(), end = begin + std::chrono::hours(2);
   if (!world_.RunUntil([this] { return Done(); }, end)) {
@@ -319,6 +365,7 @@ SimReport SimJob::Run() {
   }
   for (const auto& group : groups_) {
     if (!group->wrong().empty()) Fail(group->wrong());
+    report_.given_up |= group->given_up();
   }
   const auto all_up = [this] {
     for (size_t i = 0; i < servers_.size(); ++i) {
@@ -339,6 +386,7 @@ SimReport SimJob::Run() {
     groups_.empty() ? CheckServers() : CheckGroups();
     if (report_.failure.empty()) CheckCuts();
   }
+  CountReaders();
   report_.seconds = Seconds(world_.Now() - begin);
   report_.trace_hash = world_.trace_hash();
   report_.trace = world_.trace();

@@ -54,13 +54,27 @@ struct SimPlan {
   // Whether a member (a primary or a standby) may die while another member of its server lacks log
   // entries that it has lost.
   bool deaths_while_damaged = false;
+  // Number of programs that follow each table of the job; 0: none. Then the servers also have
+  // `replicas` replicas each, the job has a table whose rows are removed, and clocks of servers
+  // jump.
+  int followers = 0, replicas = 0;
+  bool fading = false;  // whether the job has the table "fading" (SimLedger::Tables)
+  // a_sync mode: trainers read records of a stream, and a step of a trainer is one record. Servers
+  // count each step once (PsJobRules::each_step_once). With `cuts`, the job is restored while it
+  // runs.
+  bool source = false;
+  size_t changed_rows_max = 0;  // number of changed rows that a server remembers for each table
   bool keep_trace = false;
 };
 // Derives all other fields of the plan from `seed`.
 SimPlan PlanOf(uint64_t seed, UpdatePolicy mode, bool replayable = false);
 // Returns the plan of a job whose servers have standbys.
 SimPlan StandbyPlanOf(uint64_t seed, UpdatePolicy mode);
-// Returns the plan of the same job without faults and without standbys.
+// Adds followers and replicas to a plan without SimPlan::replayable.
+SimPlan WithReaders(SimPlan plan);
+// Makes the trainers of a plan of an a_sync job read a stream.
+SimPlan WithSource(SimPlan plan);
+// Returns the plan of the same job without faults, standbys and readers.
 SimPlan WithoutMischief(SimPlan plan);
 
 struct SimReport {
@@ -78,8 +92,16 @@ struct SimReport {
   // although the launcher believed that they had died, and of members that the launcher killed
   // because they did not reply.
   int64_t promotions = 0, disks = 0, stale = 0, hangs = 0;
-  // For SimPlan::replayable only. lost: number of pushes that servers report as lost because the
-  // trainer died. given_up: whether the job ended because a sync step needs a lost push.
+  // For SimPlan::followers only: numbers of starts of followers with and without a token, of
+  // changes that they received, of tombstones, of changes with whole row buckets, of versions of
+  // global snapshots at which a follower was compared, and of starts of replicas.
+  int64_t follows = 0, continued = 0, changes = 0, tombstones = 0, snapshots = 0, compared = 0;
+  int64_t replicas = 0;
+  int64_t rewinds = 0;  // number of restores of a global snapshot while the job ran
+  int64_t jumps = 0;    // number of times that the clock of a server jumped
+  // lost: number of pushes that servers report as lost because the trainer died, with
+  // SimPlan::replayable. given_up: whether the job ended because a sync step needs a lost push, or,
+  // with SimPlan::deaths_while_damaged, because too few members of a server have its state.
   uint64_t lost = 0;
   bool given_up = false;
   double seconds = 0;  // duration of the job in seconds of virtual time

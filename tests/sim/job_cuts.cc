@@ -63,6 +63,7 @@ void SimJob::KillCutter() {
 // Checks all global snapshots. All servers of a global snapshot have an acknowledged push, or no
 // server has it. If the push was acknowledged before the snapshot began, all servers have it.
 void SimJob::CheckCuts() {
+  CheckVersions();
   const bool gone = std::find(retired_.begin(), retired_.end(), true) != retired_.end();
   uint64_t newest = 0;
   for (auto& [number, cut] : cuts_) {
@@ -78,7 +79,8 @@ void SimJob::CheckCuts() {
     }
     if (everywhere) newest = number;
     if (cut.servers.empty() && !everywhere) continue;
-    const std::string wrong = ledger_.CheckCut(images, cut.begun);
+    const std::string wrong =
+        ledger_.CheckCut(images, cut.begun, plan_.source, report_.rewinds != 0);
     if (!wrong.empty()) return Fail(absl::StrFormat("cut %d: %s", number, wrong));
   }
   if (newest != 0) CheckRestore(newest);
@@ -110,8 +112,15 @@ void SimJob::CheckRestore(uint64_t number) {
   }
   report_.restored += back != 0;
   if (back != 0 && !refused.empty()) {
-    Fail(absl::StrFormat("%d servers go back to cut %d, but %s", back, number, refused));
+    return Fail(absl::StrFormat("%d servers go back to cut %d, but %s", back, number, refused));
   }
+  std::vector<ShardSnapshot> images;
+  for (const auto& server : servers_) {
+    if (server->shard().Info().initialised) {
+      images.push_back(*server->shard().checkpoints().Take());
+    }
+  }
+  AwaitReaders(images);
 }
 
 }  // namespace tandem::pserver

@@ -43,11 +43,8 @@ std::string DifferenceOf(const ShardSnapshot& primary, const ShardSnapshot& stan
 
 }  // namespace
 
-void SimJob::MakeGroups() {
-  SimServerOptions options{kSimJob, plan_.trainers, plan_.wal_sync, plan_.log_bytes_max,
-                           plan_.checkpoint_every_steps};
+void SimJob::MakeGroups(SimServerOptions options) {
   options.group.standbys = plan_.standbys;
-  options.checkpoints = std::make_shared<SimCheckpoints>();
   if (plan_.large_checkpoints) options.checkpoints->bytes = kLargeBytes;
   for (int i = 0; i < plan_.servers; ++i) {
     groups_.push_back(
@@ -57,15 +54,18 @@ void SimJob::MakeGroups() {
   }
 }
 
-// Kills all members. Then runs the events of the present time, which destroy the objects of the
-// killed processes.
-void SimJob::EndGroups() {
+// Kills all members and replicas. Then runs the events of the present time, which destroy the
+// objects of the killed processes.
+void SimJob::EndMembers() {
+  for (const auto& replica : replicas_) {
+    if (replica->alive()) replica->Kill(false);
+  }
   for (const auto& group : groups_) {
     for (int m = 0; m < group->members(); ++m) {
       if (group->member(m).alive()) group->member(m).Kill(false);
     }
   }
-  if (!groups_.empty()) world_.RunUntil([] { return false; }, world_.Now());
+  if (!groups_.empty() || !replicas_.empty()) world_.RunUntil([] { return false; }, world_.Now());
 }
 
 void SimJob::CutMembers(SimGroup& group) {
@@ -237,7 +237,9 @@ void SimJob::CheckGroups() {
     if (!order.empty()) return Fail(absl::StrFormat("server %d: %s", i, order));
   }
   report_.parameters = ParametersOfAll(images);
-  if (report_.failure.empty()) report_.failure = ledger_.Check(images, /*all=*/sync);
+  if (report_.failure.empty())
+    report_.failure = ledger_.Check(images, /*all=*/sync || plan_.source);
+  AwaitReaders(images);
 }
 
 }  // namespace tandem::pserver

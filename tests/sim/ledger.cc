@@ -49,10 +49,14 @@ void UpdateRow(std::span<const float> pushed, float rate, std::vector<float>& ro
   if (score >= kEmbedxThreshold) row.resize(kCounts + kSimRowDim);
 }
 
+// Rows of the table "fading". Their ids differ from those of the table "rows".
+constexpr int64_t kFirstFading = int64_t{1} << 36, kFadingSteps = 13;
+
 RowMap RowsOf(const ShardSnapshot& image) {
   RowMap rows;
-  for (const TableSnapshot& table : image.tables) {
-    for (const auto& [bucket, values] : table.buckets) {
+  for (size_t t = 0; t < image.tables.size(); ++t) {
+    if (image.config.tables[t].variable != "rows") continue;
+    for (const auto& [bucket, values] : image.tables[t].buckets) {
       AddRows(values, rows);
     }
   }
@@ -103,7 +107,9 @@ class RecordedMoves {
       Drop(m.bucket, rows, slices);
       offered_[m.bucket] = m.epoch;
     }
-    for (const RowValues& values : migration.rows) AddRows(values, rows);
+    for (const RowValues& values : migration.rows) {
+      if (values.variable == "rows") AddRows(values, rows);
+    }
     for (const SliceMigration& s : migration.slices) {
       const std::span<const float> values = Floats(s.snapshot.param, s.spec.numel);
       slices_[s.spec.bucket] = {s.spec.variable, s.spec.offset};
@@ -131,10 +137,11 @@ class RecordedMoves {
 
 }  // namespace
 
-SimLedger::SimLedger(int servers, int trainers, int steps)
+SimLedger::SimLedger(int servers, int trainers, int steps, bool fading)
     : servers_(servers),
       trainers_(trainers),
       steps_(steps),
+      fading_(fading),
       fate_(static_cast<size_t>(trainers * steps), Fate::kNone),
       acknowledged_(fate_.size(), Time::min()),
       forgiven_(fate_.size(), false) {}
@@ -144,11 +151,19 @@ std::vector<ps::PsVariable> SimLedger::Variables() const {
 }
 
 std::vector<ps::PsTable> SimLedger::Tables() const {
-  return {{.variable = "rows",
-           .height = int64_t{1} << 40,
-           .dim = kSimRowDim,
-           .rules = absl::StrFormat("accessor=ctr nonclk_coeff=%g embedx_threshold=%g",
-                                    kNonclkCoeff, kEmbedxThreshold)}};
+  std::vector<ps::PsTable> tables = {
+      {.variable = "rows",
+       .height = int64_t{1} << 40,
+       .dim = kSimRowDim,
+       .rules = absl::StrFormat("accessor=ctr nonclk_coeff=%g embedx_threshold=%g", kNonclkCoeff,
+                                kEmbedxThreshold)}};
+  if (fading_) {
+    tables.push_back({.variable = "fading",
+                      .height = int64_t{1} << 40,
+                      .dim = kSimRowDim,
+                      .rules = "shrink_every=3 ttl=4"});
+  }
+  return tables;
 }
 
 int64_t SimLedger::SlotOf(int trainer, uint64_t step) const {
@@ -168,6 +183,12 @@ void SimLedger::Acknowledge(int trainer, uint64_t step, Time now) {
 void SimLedger::Forgive(Time since) {
   for (size_t slot = 0; slot < fate_.size(); ++slot) {
     if (acknowledged_[slot] >= since || fate_[slot] == Fate::kBegun) forgiven_[slot] = true;
+  }
+}
+
+void SimLedger::Rewind() {
+  for (Fate& fate : fate_) {
+    if (fate == Fate::kAcknowledged) fate = Fate::kBegun;
   }
 }
 
@@ -240,7 +261,8 @@ std::string SimLedger::Check(const std::vector<ShardSnapshot>& images, bool all)
   return "";
 }
 
-std::string SimLedger::CheckCut(const std::vector<ShardSnapshot>& images, Time begun) const {
+std::string SimLedger::CheckCut(const std::vector<ShardSnapshot>& images, Time begun, bool repeated,
+                                bool rewound) const {
   // For each slot: the value of the slot on each server, followed by the values of the row of the
   // slot.
   std::vector<std::vector<float>> counts(fate_.size());
@@ -267,10 +289,11 @@ std::string SimLedger::CheckCut(const std::vector<ShardSnapshot>& images, Time b
     counts[slot].insert(counts[slot].end(), sums.begin(), sums.end());
     const auto [least, most] = std::minmax_element(counts[slot].begin(), counts[slot].end());
     const auto trainer = static_cast<int64_t>(slot) / steps_;
-    const bool known = fate_[slot] == Fate::kAcknowledged && !forgiven_[slot] &&
+    const bool known = !rewound && fate_[slot] == Fate::kAcknowledged && !forgiven_[slot] &&
                        !lost[static_cast<size_t>(trainer)];
     const bool before = known && acknowledged_[slot] < begun;
-    if (*most <= 1 && (!known || *least == *most) && (!before || *least == 1)) continue;
+    const bool alike = repeated || !known || *least == *most;
+    if (*most <= 1 && alike && (!before || *least == 1)) continue;
     return absl::StrFormat("push of step %d by trainer %d is there %g to %g times%s",
                            static_cast<int64_t>(slot) % steps_, trainer, *least, *most,
                            before ? ", and was acknowledged before the cut was begun" : "");
@@ -287,7 +310,9 @@ SimBatch::SimBatch(uint64_t seed, const SimLedger& ledger)
       weights_gradient_(weights_.size()),
       row_ids_(2),
       rows_(2 * kSimRowDim),
-      row_gradients_(2 * (kCounts + kSimRowDim)) {
+      row_gradients_(2 * (kCounts + kSimRowDim)),
+      fading_ids_(1),
+      fading_gradients_(kSimRowDim) {
   for (size_t i = 0; i < weights_.size(); ++i) {
     weights_[i] = UniformAt(StreamKey(seed, "weights"), i);
   }
@@ -318,13 +343,22 @@ void SimBatch::Compute(int trainer, uint64_t step) {
     }
   }
   row_gradients_[kWidth + kCounts] = -1.0f;
+  const int64_t turn = static_cast<int64_t>(step) % kFadingSteps;
+  fading_ids_[0] = kFirstFading + (turn * ledger_.trainers() + trainer) * 999'983;
+  for (size_t i = 0; i < kSimRowDim; ++i) {
+    fading_gradients_[i] = NormalAt(key, 2000 + i);
+  }
 }
 
 ps::PsRows SimBatch::Rows() {
   return {"rows", row_ids_, {rows_.data(), rows_.data() + kSimRowDim}};
 }
 
-ps::PsConstRows SimBatch::RowGradients() const { return {"rows", row_ids_, row_gradients_.data()}; }
+std::vector<ps::PsConstRows> SimBatch::RowGradients() const {
+  std::vector<ps::PsConstRows> all = {{"rows", row_ids_, row_gradients_.data()}};
+  if (ledger_.fading()) all.push_back({"fading", fading_ids_, fading_gradients_.data()});
+  return all;
+}
 
 std::vector<ps::PsTensor> SimBatch::Parameters() {
   return {{"ledger", ledger_values_.data(), static_cast<int64_t>(ledger_values_.size())},
@@ -334,6 +368,26 @@ std::vector<ps::PsTensor> SimBatch::Parameters() {
 std::vector<ps::PsConstTensor> SimBatch::Gradients() const {
   return {{"ledger", ledger_gradient_.data(), static_cast<int64_t>(ledger_gradient_.size())},
           {"weights", weights_gradient_.data(), static_cast<int64_t>(weights_gradient_.size())}};
+}
+
+std::map<uint64_t, std::vector<float>> WeightsOf(const ShardSnapshot& image,
+                                                 const std::string& table) {
+  std::map<uint64_t, std::vector<float>> rows;
+  for (size_t t = 0; t < image.tables.size(); ++t) {
+    if (image.config.tables[t].variable != table) continue;
+    for (const auto& [bucket, values] : image.tables[t].buckets) {
+      const float* content = values.content.data();
+      for (size_t i = 0; i < values.ids.size(); ++i) {
+        const auto id = static_cast<int64_t>(values.ids[i]);
+        const bool brief = !values.use.empty() && values.use[i].brief;
+        const float* const end = content + (brief ? 1 : kSimRowDim);
+        if (!IsOffered(image, id)) rows[values.ids[i]].assign(content, end);
+        content = end;
+      }
+    }
+  }
+  for (auto& [id, weights] : rows) weights.resize(kSimRowDim);
+  return rows;
 }
 
 std::vector<float> SlicesOf(const ShardSnapshot& image) {
@@ -401,6 +455,10 @@ std::string CheckOrder(const ShardSnapshot& image, const SimDisk& disk) {
     const float rate = push->head.learning_rate;
     for (size_t i = 0; i < push->head.slices.size(); ++i) {
       const PushHead::Slice& slice = push->head.slices[i];
+      if (slice.variable == "fading") {
+        ++i;  // ids and gradients are two values
+        continue;
+      }
       if (slice.variable != "rows") {
         Update(Floats(push->values[i], slice.desc.shape.numel()), rate,
                params[{slice.variable, slice.offset}]);
@@ -416,6 +474,7 @@ std::string CheckOrder(const ShardSnapshot& image, const SimDisk& disk) {
       }
     }
   }
+  // The recorded order says nothing about the table "fading".
   if (RowsOf(image) != rows) return "rows are not what the recorded order gives";
   for (size_t i = 0; i < image.slices.size(); ++i) {
     const SliceSpec& spec = image.config.slices[i];

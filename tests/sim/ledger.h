@@ -2,6 +2,7 @@
 // fate of each push. From these records the ledger computes the values that the servers must have.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,8 @@ inline constexpr int64_t kSimRowDim = 2;
 // The records of all trainers. The records outlive the processes of the trainers.
 class SimLedger {
  public:
-  SimLedger(int servers, int trainers, int steps);
+  // `fading`: whether the job has the table "fading".
+  SimLedger(int servers, int trainers, int steps, bool fading = false);
 
   // Returns the variables "ledger" [servers, slots] and "weights" [servers, 8]. Initially each
   // server has one row of both variables.
@@ -27,14 +29,21 @@ class SimLedger {
   // Returns the table "rows" (accessor=ctr). Each push has its own row, and adds 1 to the first
   // value, to the shows and to the clicks of this row. All pushes also update a few shared rows.
   // After some pushes, the shows and clicks of a shared row reach the threshold of embedx, and the
-  // row gets its remaining values.
+  // row gets its remaining values. With `fading`, also returns the table "fading", whose rows are
+  // removed if no push updates them for a few versions.
   std::vector<ps::PsTable> Tables() const;
+  bool fading() const { return fading_; }
   static int64_t RowOf(int64_t slot) { return (slot + 1) * 1'000'003; }
+  // Returns the slot of a row; -1: the row is shared.
+  static int64_t SlotOfRow(int64_t id) { return id / 1'000'003 - 1; }
   static int64_t SharedRowOf(uint64_t step) { return 1 + static_cast<int64_t>(step % 3); }
   int64_t servers() const { return servers_; }
+  int64_t trainers() const { return trainers_; }
   int64_t slots() const { return static_cast<int64_t>(fate_.size()); }
   int64_t SlotOf(int trainer, uint64_t step) const;
 
+  // Declares that servers went back to a global snapshot, so acknowledged pushes may be lost.
+  void Rewind();
   void Begin(int trainer, uint64_t step) { Raise(trainer, step, Fate::kBegun); }
   void Acknowledge(int trainer, uint64_t step, Time now);
   // Declares that some pushes may be lost: those in progress, and those that were acknowledged at
@@ -42,6 +51,8 @@ class SimLedger {
   void Forgive(Time since);
   // Returns the number of steps whose push this trainer has begun.
   uint64_t begun(int trainer) const;
+  // Returns whether the push of a slot may be lost (Forgive).
+  bool forgiven(int64_t slot) const { return forgiven_[static_cast<size_t>(slot)]; }
 
   // Checks the slots and the rows on the servers. Returns "" or a description of the fault. Each
   // server must apply an acknowledged push exactly once, and a push that only began at most once.
@@ -52,7 +63,11 @@ class SimLedger {
   // Checks a global snapshot that began at `begun`. Returns "" or a description of the fault.
   // Either each server has applied an acknowledged push once, or no server has applied it. Each
   // server must have applied once a push that was acknowledged before `begun`.
-  std::string CheckCut(const std::vector<ShardSnapshot>& images, Time begun) const;
+  // `repeated`: the pushes of trainers that die are repeated (SimPlan::source). Then a server may
+  // have a push that another one gets later. `rewound`: trainers pushed while the job was restored,
+  // so a server may lack a push that was acknowledged before.
+  std::string CheckCut(const std::vector<ShardSnapshot>& images, Time begun, bool repeated,
+                       bool rewound) const;
 
  private:
   enum class Fate : uint8_t { kNone, kBegun, kAcknowledged };
@@ -63,6 +78,7 @@ class SimLedger {
   void Raise(int trainer, uint64_t step, Fate fate);
 
   const int64_t servers_, trainers_, steps_;
+  const bool fading_;
   std::vector<Fate> fate_;          // fate of each push, by slot
   std::vector<Time> acknowledged_;  // time of each acknowledgement, by slot
   std::vector<bool> forgiven_;      // whether the push may be lost, by slot
@@ -82,7 +98,7 @@ class SimBatch {
   std::vector<ps::PsTensor> Parameters();
   std::vector<ps::PsConstTensor> Gradients() const;
   ps::PsRows Rows();
-  ps::PsConstRows RowGradients() const;
+  std::vector<ps::PsConstRows> RowGradients() const;
 
  private:
   const uint64_t seed_;
@@ -90,8 +106,14 @@ class SimBatch {
   std::vector<float> ledger_values_, weights_, ledger_gradient_, weights_gradient_;
   std::vector<int64_t> row_ids_;  // ids of the rows of the current step
   std::vector<float> rows_, row_gradients_;
+  std::vector<int64_t> fading_ids_;
+  std::vector<float> fading_gradients_;
 };
 
+// Returns the weights of the rows of a table on a server, which owns them. A weight that a row does
+// not have yet is 0.
+std::map<uint64_t, std::vector<float>> WeightsOf(const ShardSnapshot& image,
+                                                 const std::string& table);
 // Returns the parameters of a server. SlicesOf returns the values of the slices. ParametersOf
 // returns the values of the slices, then the id and the values of each row.
 std::vector<float> SlicesOf(const ShardSnapshot& image);

@@ -59,9 +59,40 @@ SimPlan StandbyPlanOf(uint64_t seed, UpdatePolicy mode) {
   return plan;
 }
 
+SimPlan WithReaders(SimPlan plan) {
+  SimWorld chance(StreamKey(plan.seed, "readers"));
+  plan.followers = 1 + static_cast<int>(chance.Below(2));
+  plan.replicas = static_cast<int>(chance.Below(2));
+  plan.fading = true;
+  // A follower that has fallen further back begins with all rows.
+  plan.changed_rows_max = chance.Chance(0.3) ? 10 + chance.Below(40) : 1'000'000;
+  plan.think_ms = std::max(plan.think_ms, 20);
+  plan.mischief += 6 + static_cast<int>(chance.Below(10));
+  return plan;
+}
+
+SimPlan WithSource(SimPlan plan) {
+  SimWorld chance(StreamKey(plan.seed, "source"));
+  plan.source = true;
+  // A record that was acknowledged and then lost with the power would be lost for the job.
+  plan.power = plan.wal_sync == WalSync::kAlways || plan.standbys != 0;
+  // A trainer that dies while buckets move may leave a server with a step of only some of its
+  // buckets, which the server cannot tell from a whole step (docs/project/guarantees.md).
+  plan.moves = false;
+  plan.cuts = plan.standbys == 0 && chance.Chance(0.6);
+  plan.think_ms = std::max(plan.think_ms, 20);
+  plan.mischief += 4 + static_cast<int>(chance.Below(8));
+  if (plan.cuts) {
+    plan.steps += 20;
+    plan.mischief *= 2;
+  }
+  return plan;
+}
+
 SimPlan WithoutMischief(SimPlan plan) {
   plan.network = {};
   plan.mischief = 0;
+  plan.followers = plan.replicas = 0;
   if (plan.standbys == 0) return plan;
   plan.standbys = plan.think_ms = 0;
   // A server without standbys may lose its power only if it syncs its log.

@@ -22,6 +22,7 @@ namespace tandem::pserver {
 
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
+using std::chrono::seconds;
 
 SimServer::SimServer(int index, SimServerOptions options, SimWorld& world)
     : index_(index),
@@ -33,9 +34,9 @@ SimServer::~SimServer() {
   if (alive()) Kill(false);
 }
 
-Shard& SimServer::shard() { return life_->durable->shard(); }
+Shard& SimServer::shard() { return life_->durable().shard(); }
 
-Status SimServer::Restore(uint64_t snapshot) { return life_->durable->Restore(snapshot).status(); }
+Status SimServer::Restore(uint64_t snapshot) { return life_->durable().Restore(snapshot).status(); }
 
 Status SimServer::Start() {
   CHECK(!alive());
@@ -43,11 +44,12 @@ Status SimServer::Start() {
   const uint64_t number = static_cast<uint64_t>(index_ + 1) * 1'000'000 +
                           static_cast<uint64_t>(options_.group.member) * 100'000 + ++lives_;
   life_ = std::make_shared<Life>(index_, number, options_, world_, disk_);
-  if (options_.group.standbys != 0) return StartMember();
-  const StatusOr<uint64_t> version = life_->durable->Recover();
+  if (follows()) return StartMember();
+  const StatusOr<uint64_t> version = life_->durable().Recover();
   world_.Note("server up", static_cast<uint64_t>(index_), version.ok() ? *version : UINT64_MAX);
+  if (version.ok() && life_->source != nullptr) TD_RETURN_IF_ERROR(life_->ResumeReplication());
   const bool whole = version.ok() && shard().checkpoints().missing_pushes() == 0;
-  if (whole && *version < told_) {
+  if (whole && *version < told_ && !restored_) {
     return DataLoss("server %d comes back with version %d, and had told of version %d", index_,
                     *version, told_);
   }
@@ -57,7 +59,7 @@ Status SimServer::Start() {
 Status SimServer::StartMember() {
   life_->standby = std::make_unique<SimStandby>(*life_, node());
   TD_RETURN_IF_ERROR(life_->standby->Recover());
-  const StandbyState::Position& found = life_->standby->position();
+  const StandbyState::Position found = life_->standby->position();
   world_.Note("member up", static_cast<uint64_t>(node()),
               found.has_state ? found.last : UINT64_MAX);
   life_->standby->Start();
@@ -101,15 +103,33 @@ void SimServer::Continue() {
 
 bool SimServer::paused() const { return alive() && life_->paused; }
 
+SimServer* SimServer::Listener() {
+  if (!alive() || (options_.group.replica && !life_->standby->listens())) return nullptr;
+  return this;
+}
+
+void SimServer::JumpClock(Duration by) {
+  world_.Note("clock jumps", static_cast<uint64_t>(node()), static_cast<uint64_t>(by.count()));
+  life_->clock.Jump(by);
+  life_->After(Duration::zero(), [life = life_.get()] { life->deadlines.Look(); });
+}
+
 bool SimServer::serves() const { return alive() && life_->standby == nullptr; }
 
 bool SimServer::complete() const {
-  return life_->standby == nullptr || life_->standby->position().complete;
+  if (life_->standby == nullptr) return true;
+  const StandbyState::Position position = life_->standby->position();
+  return position.has_state && position.complete;
+}
+
+LogTerm SimServer::log_term() const {
+  if (!alive() || life_->source == nullptr) return {};
+  return life_->standby != nullptr ? life_->standby->reported().term : life_->source->term();
 }
 
 LogSource* SimServer::source() { return alive() ? life_->source.get() : nullptr; }
 
-uint64_t SimServer::stored() const { return life_->durable->log()->written(); }
+uint64_t SimServer::stored() const { return life_->durable().log()->written(); }
 
 int SimServer::node() const { return kFirstMemberNode + 10 * index_ + options_.group.member; }
 
@@ -124,7 +144,7 @@ MemberReport SimServer::Report() const {
     report.last = position.last;
   } else {
     report.primary = true;
-    report.has_state = report.complete = life_->durable->shard().Info().initialised;
+    report.has_state = report.complete = life_->durable().shard().Info().initialised;
     term = life_->source->term();
   }
   report.history = term.history;
@@ -175,15 +195,13 @@ void SimServer::HandleStandby(rpc::PserverCall call, const std::string& request,
   }
   FetchCheckpointRequest r;
   CHECK(r.ParseFromString(request));
-  FetchCheckpointReply out;
-  const Status status = FetchCheckpointPart(r, life->source.get(), &out);
-  reply(status, out.SerializeAsString());
+  life->FetchCheckpoint(r, world_.Now() + seconds(10), reply);
 }
 
 // ---- Calls --------------------------------------------------------------------------------------
 
 // In sync mode a trainer may request the previous version, so the version in replies may decrease.
-bool SimServer::Grows() { return shard().Info().config.mode == UpdatePolicy::kASync; }
+bool SimServer::Grows() { return !restored_ && shard().Info().config.mode == UpdatePolicy::kASync; }
 
 void SimServer::Handle(rpc::PserverCall call, const std::string& request, Answer answer) {
   // Holds a reference to the process, because the call may kill the process.
@@ -196,7 +214,10 @@ void SimServer::Handle(rpc::PserverCall call, const std::string& request, Answer
   if (call == rpc::PserverCall::kFetchLog || call == rpc::PserverCall::kFetchCheckpoint) {
     return HandleStandby(call, request, std::move(answer));
   }
-  Shard& shard = life->durable->shard();
+  if (options_.group.replica && call != rpc::PserverCall::kFetchChanges) {
+    return answer(FailedPrecondition("a replica does not answer %s", rpc::NameOf(call)), {});
+  }
+  Shard& shard = life->durable().shard();
   const std::span<const std::byte> piece = std::as_bytes(std::span(request));
   const codec::Fragments bytes(&piece, 1);
   // Sends the reply, unless the process is dead.
@@ -246,17 +267,48 @@ void SimServer::Handle(rpc::PserverCall call, const std::string& request, Answer
     return plain(InitParamsRequest(), InitParamsReply(),
                  [&](const auto& r, auto* out) { return InitShard(r, shard, out); });
   }
+  if (call == rpc::PserverCall::kFetchChanges) {
+    FetchChangesRequest r;
+    if (const Status status = rpc::ParseMessage(bytes, &r); !status.ok()) return reply(status, {});
+    return life->PollChanges(r, life->deadlines.After(r.wait_ms()),
+                             [reply](const Status& status, const FetchChangesReply& out) {
+                               reply(status, rpc::EncodedProto(out));
+                             });
+  }
+  if (call == rpc::PserverCall::kGetStatus) {
+    StatusReply out;
+    FillStatus(shard.Info(), &out);
+    const auto cuts = life->durable().GlobalSnapshots();
+    for (const StoredGlobalSnapshot& cut :
+         cuts.ok() ? *cuts : std::vector<StoredGlobalSnapshot>()) {
+      out.add_cut(cut.number);
+      out.add_cut_version(cut.version);
+    }
+    return reply(cuts.status(), rpc::EncodedProto(out));
+  }
+  if (call == rpc::PserverCall::kRestoreCheckpoint) {
+    RestoreCheckpointRequest r;
+    Status status = rpc::ParseMessage(bytes, &r);
+    RestoreCheckpointReply out;
+    if (status.ok()) {
+      restored_ = true;
+      const StatusOr<uint64_t> version = life->durable().Restore(r.cut());
+      if (version.ok()) out.set_version(*version);
+      status = version.status();
+    }
+    return written(status, rpc::EncodedProto(out));
+  }
   if (call == rpc::PserverCall::kComplete) {
     CompleteRequest r;
     Status status = rpc::ParseMessage(bytes, &r);
     if (status.ok()) status = shard.Complete(CallerOf(r)).status();
     if (!status.ok()) return written(status, {});
-    return life->durable->WhenSafeToLeave(
+    return life->durable().WhenSafeToLeave(
         [reply](const Status& w) { reply(w, rpc::EncodedProto(CompleteReply())); });
   }
   if (call == rpc::PserverCall::kSaveCheckpoint) {
     return plain(SaveCheckpointRequest(), SaveCheckpointReply(), [&](const auto& r, auto* out) {
-      const auto saved = life->durable->Save(false, r.unless_kept());
+      const auto saved = life->durable().Save(false, r.unless_kept());
       if (saved.ok()) out->set_version(saved->version);
       out->set_kept_number(shard.checkpoints().stored_number());
       return saved.status();
@@ -267,7 +319,7 @@ void SimServer::Handle(rpc::PserverCall call, const std::string& request, Answer
     Status status = rpc::ParseMessage(bytes, &r);
     if (status.ok()) status = handle(r, &out);
     if (!status.ok()) return reply(status, {});
-    life->durable->WhenDurable(
+    life->durable().WhenDurable(
         [reply, message = rpc::EncodedProto(out)](const Status& w) { reply(w, message); });
   };
   if (call == rpc::PserverCall::kExchangeMap) {
@@ -297,13 +349,13 @@ void SimServer::Handle(rpc::PserverCall call, const std::string& request, Answer
   }
   if (call == rpc::PserverCall::kHoldPushes) {
     return kept(HoldPushesRequest(), HoldPushesReply(),
-                [&](const auto& r, auto* out) { return HoldPushes(r, *life->durable, out); });
+                [&](const auto& r, auto* out) { return HoldPushes(r, life->durable(), out); });
   }
   if (call == rpc::PserverCall::kTakeSnapshot) {
     TakeCutRequest r;
     if (const Status status = rpc::ParseMessage(bytes, &r); !status.ok()) return reply(status, {});
     const auto out = std::make_shared<TakeCutReply>();
-    TakeSnapshot(r, *life->durable, out.get(),
+    TakeSnapshot(r, life->durable(), out.get(),
                  [reply, out](const Status& status) { reply(status, rpc::EncodedProto(*out)); });
     return life->deadlines.Look();
   }

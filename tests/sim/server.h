@@ -20,6 +20,7 @@ namespace tandem::pserver {
 // Number of the first node in the network that is a member of a server with standbys. Member m of
 // server i is node kFirstMemberNode + 10 * i + m.
 inline constexpr int kFirstMemberNode = 1000;
+inline constexpr int kFirstReplica = 5;
 inline constexpr Duration kSimSyncInterval = std::chrono::milliseconds(100);
 
 class SimNetwork;
@@ -34,12 +35,15 @@ class SimAddress {
   virtual SimServer* Listener() = 0;
 };
 
-// Options of one member of a server with standbys. Members are the primary and its standbys.
+// Options of one member of a server with standbys, or of a replica. Members are the primary and its
+// standbys.
 struct SimMemberOptions {
-  int standbys = 0;               // 0: the server has no standbys
-  int member = 0;                 // number of this member
-  SimNetwork* network = nullptr;  // the network between members
-  SimAddress* address = nullptr;  // the address of the primary, which standbys call
+  int standbys = 0;  // 0: the server has no standbys
+  // Number of this member. Replicas have numbers from kFirstReplica on.
+  int member = 0;
+  bool replica = false;           // the process follows a server and answers readers
+  SimNetwork* network = nullptr;  // the network between members and replicas
+  SimAddress* address = nullptr;  // the address of the primary, which standbys and replicas call
   // Called when the process has begun a term as the primary. `last`: number of the last log entry
   // that the new term has from earlier terms.
   std::function<void(int member, const LogTerm& term, uint64_t last)> on_term;
@@ -58,12 +62,15 @@ struct SimServerOptions {
   bool replayable = false;
   uint64_t keep_bytes_max = 0;
   SimMemberOptions group = {};
-  // The checkpoints that members send to each other; null: the server has no standbys.
+  // The checkpoints that members send to each other; null: the server has no standbys and no
+  // readers.
   std::shared_ptr<SimCheckpoints> checkpoints = nullptr;
+  // Maximum number of changed rows of a table that the server remembers; 0: no table is followed.
+  size_t changed_rows_max = 0;
 };
 
-// A server and its disk, or one member of a server with standbys. The disk survives the death of
-// the process. Not thread-safe.
+// A server and its disk, or one member of a server with standbys, or a replica. The disk survives
+// the death of the process. Not thread-safe.
 class SimServer final : public SimAddress {
  public:
   using Answer = std::function<void(const Status&, std::string)>;
@@ -81,7 +88,8 @@ class SimServer final : public SimAddress {
   // not completed.
   void Kill(bool power);
   bool alive() const { return life_ != nullptr; }
-  SimServer* Listener() override { return alive() ? this : nullptr; }
+  int index() const { return index_; }
+  SimServer* Listener() override;
   // Handles a request. Calls `answer` once with the reply, or never if the process dies first.
   void Handle(rpc::PserverCall call, const std::string& request, Answer answer);
 
@@ -102,10 +110,13 @@ class SimServer final : public SimAddress {
   using SendReport = std::function<void(const MemberReport&)>;
   using Ended = std::function<void(const Status&)>;
   void OnCommand(const MemberCommand& command, const SendReport& send, const Ended& end);
-  bool serves() const;      // whether the process is the primary
-  bool complete() const;    // StandbyState::Position::complete of a standby; true for a primary
-  LogSource* source();      // null: no process runs, or the server has no standbys
-  uint64_t stored() const;  // number of the last entry that the process has written to its log
+  // Lets the clock of the process jump ahead. REQUIRES: alive().
+  void JumpClock(Duration by);
+  bool serves() const;       // whether the process is the primary
+  bool complete() const;     // whether a standby has a complete state; true for a primary
+  LogTerm log_term() const;  // term of the log; no history: none, or no process runs
+  LogSource* source();       // null: no process runs, or the server has no standbys
+  uint64_t stored() const;   // number of the last entry that the process has written to its log
   uint64_t lives() const { return lives_; }  // number of processes so far
   int node() const;                          // node of the network between members
   uint64_t told() const { return told_; }    // highest version in a reply since data were lost
@@ -122,6 +133,7 @@ class SimServer final : public SimAddress {
   Status StartMember();
   MemberReport Report() const;
   void HandleStandby(rpc::PserverCall call, const std::string& request, Answer answer);
+  bool follows() const { return options_.group.standbys != 0 || options_.group.replica; }
   bool Grows();  // whether the version in replies never decreases
 
   const int index_;
@@ -130,6 +142,7 @@ class SimServer final : public SimAddress {
   SimDisk disk_;
   uint64_t lives_ = 0;
   std::string wrong_;
+  bool restored_ = false;       // a client restored a global snapshot, so versions may decrease
   uint64_t told_ = 0;           // highest version in any reply to a push or a pull
   std::shared_ptr<Life> life_;  // the running process; null: none
   std::vector<std::function<void()>> mourners_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,15 +12,18 @@
 #include "absl/strings/str_format.h"
 #include "pserver/client/client.h"
 #include "tests/sim/carrier.h"
+#include "tests/sim/follower.h"
 #include "tests/sim/group.h"
 #include "tests/sim/job.h"
 #include "tests/sim/ledger.h"
 #include "tests/sim/process.h"
 #include "tests/sim/server.h"
+#include "tests/sim/source.h"
 
 namespace tandem::pserver {
 
 inline constexpr int kFirstTrainerNode = 100, kFirstMoverNode = 200, kFirstCutterNode = 300;
+inline constexpr int kFirstFollowerNode = 900, kFirstOperatorNode = 950;
 inline constexpr char kSimJob[] = "sim";
 
 class SimJob {
@@ -28,18 +32,19 @@ class SimJob {
       : plan_(plan),
         world_(plan.seed),
         network_(world_, plan.network),
-        ledger_(plan.servers, plan.trainers, plan.steps) {
+        ledger_(plan.servers, plan.trainers, plan.steps, plan.fading) {
     if (plan.keep_trace) world_.KeepTrace();
-    if (plan.standbys != 0) MakeGroups();
+    const SimServerOptions options = ServerOptions();
+    if (plan.standbys != 0) MakeGroups(options);
     for (int i = 0; i < plan.servers + plan.moves && plan.standbys == 0; ++i) {
-      servers_.push_back(std::make_unique<SimServer>(
-          i,
-          SimServerOptions{kSimJob, plan.trainers, plan.wal_sync, plan.log_bytes_max,
-                           plan.checkpoint_every_steps, plan.forget_previous, plan.replayable,
-                           plan.keep_bytes_max},
-          world_));
+      servers_.push_back(std::make_unique<SimServer>(i, options, world_));
       calls_.push_back(servers_.back().get());
       addresses_.push_back(absl::StrFormat("server-%d", i));
+    }
+    if (plan.followers != 0) MakeReaders(options);
+    if (plan.source) {
+      source_.emplace(world_, plan.trainers, plan.steps,
+                      [this](uint64_t record) { return SlotOfRecord(record); });
     }
     retired_.resize(servers_.size());
     trainers_.resize(static_cast<size_t>(plan.trainers));
@@ -48,12 +53,14 @@ class SimJob {
     for (Trainer& t : trainers_) {
       for (const auto& process : t.processes) process->Kill();
     }
+    followers_.clear();
     for (const auto& process : movers_) process->Kill();
     for (const auto& process : cutters_) process->Kill();
+    for (const auto& process : operators_) process->Kill();
     for (auto& server : servers_) {
       if (server->alive()) server->Kill(false);
     }
-    EndGroups();
+    EndMembers();
     world_.Forget();
   }
 
@@ -71,9 +78,8 @@ class SimJob {
   void Fail(const std::string& what) {
     if (report_.failure.empty()) report_.failure = what;
   }
-  void StartServer(int index) {
-    if (const Status status = servers_[index]->Start(); !status.ok()) Fail(ToString(status));
-  }
+  SimServerOptions ServerOptions() const;
+  void StartServer(int index);
   void KillServer(int index);
   void StartTrainer(int rank);
   void KillTrainer(int rank);
@@ -102,8 +108,8 @@ class SimJob {
   std::vector<int> BucketsOf(int index) const;  // Returns the buckets that server `index` serves.
   std::string OwnersAreWrong(bool settled);
   // ---- Servers with standbys (job_standbys.cc) --------------------------------------------------
-  void MakeGroups();
-  void EndGroups();
+  void MakeGroups(SimServerOptions options);
+  void EndMembers();
   void HarmGroup();
   void HarmRepair(SimGroup& group, int member);
   void CutMembers(SimGroup& group);
@@ -112,6 +118,31 @@ class SimJob {
   void CheckGroups();
   std::string CheckMembers(SimGroup& group);
 
+  // ---- Followers and replicas (job_readers.cc) --------------------------------------------------
+  void MakeReaders(const SimServerOptions& options);
+  void StartReaders();
+  void StartReplica(SimServer& replica);
+  void HarmReader();
+  SimServer* ServerOf(int index);  // the process that serves now; null: none
+  void AwaitReaders(const std::vector<ShardSnapshot>& images);
+  void CheckReplicas();
+  void CheckVersions();
+  void CountReaders();
+
+  // ---- Streams (job_source.cc) ------------------------------------------------------------------
+  int64_t SlotOfRecord(uint64_t record) const;
+  struct Push {
+    int rank = 0;
+    uint64_t step = 0;
+  };
+  // Returns the push of the ledger that a trainer makes in a step: its own step, or the next
+  // record.
+  StatusOr<Push> NextPush(const reader::StreamDataset* stream, int rank, uint64_t step) const;
+  void StartOperator();
+  Status RunOperator(const std::shared_ptr<SimProcess>& process);
+  bool CuttersRun() const;
+  bool Rewinds() const;  // whether a restore is in progress
+
   void StartCutter();
   Status RunCutter(const std::shared_ptr<SimProcess>& process, uint64_t number);
   void KillCutter();
@@ -119,9 +150,11 @@ class SimJob {
   void CheckRestore(uint64_t number);
   void CheckServers();
   bool Done() const {
+    if (report_.failure.empty() && Rewinds()) return false;
     return !report_.failure.empty() || report_.given_up ||
-           std::any_of(groups_.begin(), groups_.end(),
-                       [](const auto& group) { return !group->wrong().empty(); }) ||
+           std::any_of(
+               groups_.begin(), groups_.end(),
+               [](const auto& group) { return !group->wrong().empty() || group->given_up(); }) ||
            std::all_of(trainers_.begin(), trainers_.end(), [](const Trainer& t) { return t.done; });
   }
   Duration Pause(int most_ms) {
@@ -140,6 +173,10 @@ class SimJob {
   std::vector<bool> retired_;  // for each server, whether it has left the job
   std::vector<Trainer> trainers_;
   std::vector<std::shared_ptr<SimProcess>> movers_, cutters_;
+  std::vector<std::unique_ptr<SimServer>> replicas_;
+  std::vector<std::unique_ptr<SimFollower>> followers_;
+  std::optional<SimSource> source_;                     // set if SimPlan::source
+  std::vector<std::shared_ptr<SimProcess>> operators_;  // processes that restore the job
   struct OneCut {
     Time begun;
     // All servers of the snapshot. Empty until each of them has replied.

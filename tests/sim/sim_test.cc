@@ -77,10 +77,13 @@ struct Kind {
   // during moves.
   bool moves = false, torn = false;
   bool standbys = false;  // whether the servers have standbys
+  bool readers = false;   // whether the job has followers of its tables and replicas
+  bool source = false;    // a_sync mode: whether trainers read a stream
 };
 std::string Name(const Kind& kind) {
   return std::string(Name(kind.mode)) + (kind.replayable ? "_replayable" : "") +
-         (kind.standbys ? "_standbys" : "") +
+         (kind.standbys ? "_standbys" : "") + (kind.readers ? "_readers" : "") +
+         (kind.source ? "_source" : "") +
          (kind.torn    ? "_torn"
           : kind.moves ? "_moves"
                        : "");
@@ -93,9 +96,12 @@ class ModeTest : public SimTest, public testing::WithParamInterface<Kind> {
     if (kind.standbys) {
       SimPlan plan = StandbyPlanOf(seed, kind.mode);
       plan.deaths_while_damaged = FromEnvironment("TANDEM_SIM_DAMAGED", 0) != 0;
-      return plan;
+      if (kind.source) plan = WithSource(plan);
+      return kind.readers ? WithReaders(plan) : plan;
     }
     SimPlan plan = PlanOf(seed, kind.mode, kind.replayable);
+    if (kind.source) plan = WithSource(plan);
+    if (kind.readers) return WithReaders(plan);
     if (!kind.moves) return plan;
     plan.moves = true;
     plan.torn = kind.torn;
@@ -108,6 +114,7 @@ class ModeTest : public SimTest, public testing::WithParamInterface<Kind> {
 TEST_P(ModeTest, EveryPushCountsOnce) {
   const uint64_t first = FromEnvironment("TANDEM_SIM_FIRST", 1);
   const uint64_t seeds = FromEnvironment("TANDEM_SIM_SEEDS", GetParam().moves      ? 10
+                                                             : GetParam().readers  ? 50
                                                              : GetParam().standbys ? 100
                                                                                    : 250);
   SimReport sum;
@@ -133,6 +140,15 @@ TEST_P(ModeTest, EveryPushCountsOnce) {
     sum.disks += report.disks;
     sum.stale += report.stale;
     sum.hangs += report.hangs;
+    sum.follows += report.follows;
+    sum.continued += report.continued;
+    sum.changes += report.changes;
+    sum.tombstones += report.tombstones;
+    sum.snapshots += report.snapshots;
+    sum.compared += report.compared;
+    sum.replicas += report.replicas;
+    sum.jumps += report.jumps;
+    sum.rewinds += report.rewinds;
     given_up += report.given_up;
     sum.seconds += report.seconds;
   }
@@ -147,9 +163,23 @@ TEST_P(ModeTest, EveryPushCountsOnce) {
   if (GetParam().standbys) {
     std::printf(
         "%lld promotions, %lld lost disks, %lld stale primaries, %lld members killed because they "
-        "hung\n",
+        "hung, %llu jobs given up\n",
         static_cast<long long>(sum.promotions), static_cast<long long>(sum.disks),
-        static_cast<long long>(sum.stale), static_cast<long long>(sum.hangs));
+        static_cast<long long>(sum.stale), static_cast<long long>(sum.hangs),
+        static_cast<unsigned long long>(given_up));
+  }
+  if (GetParam().readers) {
+    std::printf(
+        "%lld starts of followers, %lld of them with a token, %lld changes with %lld tombstones "
+        "and %lld snapshots, %lld comparisons with cuts, %lld starts of replicas, %lld jumps of "
+        "clocks\n",
+        static_cast<long long>(sum.follows), static_cast<long long>(sum.continued),
+        static_cast<long long>(sum.changes), static_cast<long long>(sum.tombstones),
+        static_cast<long long>(sum.snapshots), static_cast<long long>(sum.compared),
+        static_cast<long long>(sum.replicas), static_cast<long long>(sum.jumps));
+  }
+  if (GetParam().source) {
+    std::printf("%lld restores of running jobs\n", static_cast<long long>(sum.rewinds));
   }
   std::printf(
       "simulator, %s: %llu seeds, %lld pushes, %lld deaths of servers and %lld of trainers, %lld "
@@ -216,6 +246,13 @@ INSTANTIATE_TEST_SUITE_P(
                     Kind{.mode = UpdatePolicy::kASync, .replayable = true},
                     Kind{.mode = UpdatePolicy::kSync, .standbys = true},
                     Kind{.mode = UpdatePolicy::kASync, .standbys = true},
+                    Kind{.mode = UpdatePolicy::kSync, .readers = true},
+                    Kind{.mode = UpdatePolicy::kASync, .readers = true},
+                    Kind{.mode = UpdatePolicy::kASync, .source = true},
+                    Kind{.mode = UpdatePolicy::kASync, .standbys = true, .source = true},
+                    Kind{.mode = UpdatePolicy::kASync, .readers = true, .source = true},
+                    Kind{.mode = UpdatePolicy::kSync, .standbys = true, .readers = true},
+                    Kind{.mode = UpdatePolicy::kASync, .standbys = true, .readers = true},
                     Kind{.mode = UpdatePolicy::kSync, .moves = true},
                     Kind{.mode = UpdatePolicy::kSync, .moves = true, .torn = true}),
     [](const auto& info) { return Name(info.param); });

@@ -27,97 +27,36 @@ struct SimStandby::OneCall {
 };
 
 SimStandby::SimStandby(SimServer::Life& life, int node)
-    : life_(life), process_(std::make_shared<SimProcess>(life.world, node)) {}
+    : life_(life),
+      process_(std::make_shared<SimProcess>(life.world, node)),
+      state_(life, life.options.job, [this] { StopServing(); }) {}
 
 SimStandby::~SimStandby() = default;
 
-// ---- The state ----------------------------------------------------------------------------------
-
-Status SimStandby::Recover() {
-  const StatusOr<uint64_t> version = life_.durable->Recover();
-  TD_ASSIGN_OR_RETURN(position_.term, life_.storage->files()->Term());
-  TD_ASSIGN_OR_RETURN(position_.complete, life_.storage->files()->Complete());
-  if (version.ok()) {
-    position_.has_state = life_.durable->shard().Info().initialised;
-    position_.last = life_.durable->log()->written();
-    return OkStatus();
-  }
-  if (version.status().code() != StatusCode::kDataLoss) return version.status();
-  position_.has_state = false;
-  position_.last = 0;
-  life_.MakeEmptyShard();
-  return OkStatus();
-}
-
-Status SimStandby::Append(std::vector<LogEntry> entries) {
-  TD_REQUIRE(!entries.empty() && entries.front().number == position_.last + 1);
-  GroupCommitLog& log = *life_.durable->log();
-  uint64_t bytes = 0;
-  for (const LogEntry& entry : entries) bytes += ValueBytes(entry);
-  TD_RETURN_IF_ERROR(log.Ready(bytes));
-  for (const LogEntry& entry : entries) log.Append(entry);
+Status SimStandby::AwaitLogged() {
   const auto written = std::make_shared<OneCall>(OneCall{process_->MakeEvent(), false, {}, {}});
-  log.WhenLogged([written](const Status& status) { written->End(status); });
+  life_.durable().log()->WhenLogged([written](const Status& status) { written->End(status); });
   if (!written->ended->WaitUntil(life_.world.Now() + hours(1))) return Cancelled("killed");
-  if (!written->status.ok()) {
-    position_.has_state = false;
-    return written->status;
+  return written->status;
+}
+
+void SimStandby::StopServing() {
+  history_.Forget();
+  listens_ = false;
+}
+
+void SimStandby::OnStep() {
+  if (!life_.options.group.replica) return;
+  if (progress_.position.has_state) {
+    history_.OnStep(progress_.position.term, progress_.position.last);
   }
-  position_.last = entries.back().number;
-  for (LogEntry& entry : entries) {
-    Status applied = life_.durable->shard().checkpoints().Replay(std::move(entry));
-    if (applied.ok()) continue;
-    position_.has_state = false;
-    return applied;
-  }
-  return OkStatus();
-}
-
-Status SimStandby::SetTerm(const LogTerm& term) {
-  TD_REQUIRE(position_.has_state);
-  TD_RETURN_IF_ERROR(life_.storage->files()->SetTerm(term));
-  position_.term = term;
-  return OkStatus();
-}
-
-Status SimStandby::SetComplete() {
-  TD_RETURN_IF_ERROR(life_.storage->files()->SetComplete());
-  position_.complete = true;
-  return OkStatus();
-}
-
-StatusOr<std::string> SimStandby::NewValuesFile() {
-  return life_.storage->files()->NewValuesFile();
-}
-
-Status SimStandby::Install(const std::string& record, const std::string& path,
-                           const LogTerm& term) {
-  position_.has_state = false;
-  life_.MakeEmptyShard();
-  TD_RETURN_IF_ERROR(life_.storage->files()->InstallCheckpoint(record, path, term));
-  return Recover();
-}
-
-Status SimStandby::Promote(uint64_t term) {
-  const Position& p = position_;
-  if (!p.has_state) return FailedPrecondition("this standby has no state");
-  if (!p.complete) return FailedPrecondition("this standby lacks entries after its checkpoint");
-  if (term <= p.term.number) return FailedPrecondition("the term %d is not higher", term);
-  life_.durable->shard().checkpoints().HearAllTrainers();
-  std::optional<LogSource::Predecessor> predecessor;
-  if (p.term.history != 0) predecessor = {p.term, p.last};
-  return life_.BeginReplication({p.term.history, term, 0}, predecessor);
-}
-
-Status SimStandby::Begin() {
-  if (position_.has_state) return FailedPrecondition("this standby has a state");
-  return life_.ResumeReplication();
+  if (progress_.current != Time()) listens_ = true;
 }
 
 // ---- Following ----------------------------------------------------------------------------------
 
 void SimStandby::Start() {
-  reported_ = position_;
+  progress_.position = state_.position();
   started_ = true;
   process_->Start([this, weak = life_.weak_from_this()] {
     if (const auto life = weak.lock()) Follow();
@@ -125,12 +64,15 @@ void SimStandby::Start() {
 }
 
 void SimStandby::Follow() {
-  LogFetcher fetcher(
-      {.job = life_.options.job, .member = life_.options.group.member, .incarnation = life_.number},
-      *this, *this);
+  LogFetcher fetcher({.job = life_.options.job,
+                      .member = life_.options.group.member,
+                      .incarnation = life_.number,
+                      .replica = life_.options.group.replica},
+                     state_, *this);
   while (!stop_ && !process_->dead()) {
     const auto next = fetcher.FetchOnce();
-    reported_ = position_;
+    progress_.OnEnd(state_.position(), next.status());
+    if (!stop_) OnStep();
     if (!next.ok()) life_.world.Note("follows not", static_cast<uint64_t>(process_->node()));
     if (!next.ok() || *next == LogFetcher::Next::kPause) Rest();
   }
@@ -164,7 +106,9 @@ void SimStandby::Kill() {
 
 Status SimStandby::FetchLog(const FetchLogRequest& request, Duration timeout,
                             FetchLogReply* reply) {
-  return Call(rpc::PserverCall::kFetchLog, request, timeout, reply);
+  TD_RETURN_IF_ERROR(Call(rpc::PserverCall::kFetchLog, request, timeout, reply));
+  progress_.OnReply(reply->last(), life_.world.Now());
+  return OkStatus();
 }
 
 Status SimStandby::FetchCheckpoint(const FetchCheckpointRequest& request, Duration timeout,

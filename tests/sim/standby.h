@@ -1,6 +1,5 @@
-// The standby in a simulated process. On a fiber, the standby copies the log of the primary of its
-// server ("follows" the primary). The standby can become the primary. The steps are those of
-// pserver/standby.cc.
+// The standby or replica in a simulated process. On a fiber, it copies the log of the primary of
+// its server ("follows" the primary). A standby can become the primary. A replica answers readers.
 #pragma once
 
 #include <functional>
@@ -8,7 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "pserver/replication/log_fetcher.h"
+#include "pserver/follower_state.h"
+#include "pserver/replication/log_follower.h"
+#include "pserver/replication/state_history.h"
 #include "tests/sim/process.h"
 #include "tests/sim/server.h"
 
@@ -18,34 +19,34 @@ class Message;
 
 namespace tandem::pserver {
 
-// The state of a standby and its calls to the primary. Not thread-safe.
-class SimStandby final : public StandbyState, public PrimaryCalls {
+// A standby or a replica: the product's state of a follower, and its calls to the primary. Not
+// thread-safe.
+class SimStandby final : public PrimaryCalls {
  public:
   // The process `life` owns the standby. `node`: node of the network between members.
   SimStandby(SimServer::Life& life, int node);
   ~SimStandby() override;
 
-  Status Recover();  // restores the state from the disk
-  void Start();      // starts to follow the primary. REQUIRES: Recover returned OK.
+  Status Recover() { return state_.Recover(); }  // restores the state from the disk
+  void Start();  // starts to follow the primary. REQUIRES: Recover returned OK.
+  StandbyState::Position position() const { return state_.position(); }
   // Returns the position in the log after the last complete step, like Standby::progress.
-  Position reported() const { return reported_; }
+  StandbyState::Position reported() const { return progress_.position; }
   // Stops following the primary, then calls `then`. From then on the state does not change.
   void Stop(std::function<void()> then);
   void Kill();  // called when the process has died
   void Pause() { process_->Pause(); }
   void Continue() { process_->Continue(); }
   // Promote begins the term `term` as the primary. Begin begins the first term of the server.
-  // REQUIRES: the standby does not follow a primary any more. Errors: those of Standby::Promote and
-  // Standby::Begin.
-  Status Promote(uint64_t term);
-  Status Begin();
+  // REQUIRES: the standby does not follow a primary any more. Errors: those of FollowerState.
+  Status Promote(uint64_t term) { return state_.Promote(term, progress_.primary_last); }
+  Status Begin() { return state_.Begin(); }
+  // Waits until the process has written its log (FollowerParts).
+  Status AwaitLogged();
 
-  Position position() const override { return position_; }
-  Status Append(std::vector<LogEntry> entries) override;
-  Status SetTerm(const LogTerm& term) override;
-  Status SetComplete() override;
-  StatusOr<std::string> NewValuesFile() override;
-  Status Install(const std::string& record, const std::string& path, const LogTerm& term) override;
+  // ---- Replicas (pserver/replica.cc) ------------------------------------------------------------
+  bool listens() const { return listens_; }  // whether the replica answers readers
+  ReplicaHistory* history() { return &history_; }
 
   Status FetchLog(const FetchLogRequest& request, Duration timeout, FetchLogReply* reply) override;
   Status FetchCheckpoint(const FetchCheckpointRequest& request, Duration timeout,
@@ -55,13 +56,18 @@ class SimStandby final : public StandbyState, public PrimaryCalls {
  private:
   struct OneCall;
   void Follow();
+  void StopServing();
+  void OnStep();
   void Rest();  // waits for the pause in LogFollower::Options, but at most until Stop is called
   Status Call(rpc::PserverCall call, const google::protobuf::Message& request, Duration timeout,
               google::protobuf::Message* reply);
 
   SimServer::Life& life_;
   const std::shared_ptr<SimProcess> process_;
-  Position position_, reported_;
+  FollowerState state_;
+  LogFollower::Progress progress_;
+  ReplicaHistory history_;
+  bool listens_ = false;
   bool started_ = false, stop_ = false, ended_ = false;
   std::function<void()> then_;
   std::shared_ptr<OneCall> call_;  // the call or pause in progress; null: none

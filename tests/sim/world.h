@@ -62,4 +62,16 @@ class SimWorld {
   std::vector<std::string> trace_;
 };
 
+// The clock of a process, which can jump ahead of the time of the world. Not thread-safe.
+class SimClock final : public Clock {
+ public:
+  explicit SimClock(const Clock& world) : world_(world) {}
+  Time Now() const override { return world_.Now() + ahead_; }
+  void Jump(Duration by) { ahead_ += by; }
+
+ private:
+  const Clock& world_;
+  Duration ahead_{};
+};
+
 }  // namespace tandem::pserver

@@ -15,6 +15,7 @@ Run = collections.namedtuple("Run", "program filter first seeds", defaults=(1, 1
 Mutant = collections.namedtuple("Mutant", "name mistake edits runs")
 
 SHARD = "pserver/shard/"
+REPLICATION = "pserver/replication/"
 
 
 class DoesNotFit(Exception):
@@ -48,7 +49,17 @@ MUTANTS = [
         "steps_not_kept", "the log restores updates, but not which steps of a trainer they are",
         [Edit(SHARD + "shard.cc", "  if (head.once) t.once_steps",
               "  if (head.once && !replaying) t.once_steps")],
-        [Run("pserver_push_once_test", "*")]),
+        [Run("pserver_push_once_test", "*"), sim("a_sync_source", 1, 20), sim("a_sync_standbys_source", 1, 20)]),
+    Mutant(
+        "rollback_forgotten", "after a restore, a trainer whose process is newer than the snapshot continues",
+        [Edit(SHARD + "trainers/trainer_registry.cc",
+              "    if (before.incarnation > t.incarnation) t.Replace(before.incarnation, version);\n",
+              "    if (before.incarnation > t.incarnation) continue;\n")],
+        [Run("pserver_push_once_test", "*"), sim("a_sync_source", 1, 60)]),
+    Mutant(
+        "steps_apart", "a checkpoint has the updates of the trainers, but not their positions in the data",
+        [Edit(SHARD + "trainers/trainer_registry.cc", "    t.once_steps = mark.steps;\n", "    t.once_steps = 0;\n")],
+        [sim("a_sync_source", 1, 20)]),
     Mutant(
         "steps_stay", "buckets move to a new server without the steps of the trainers",
         [Edit(SHARD + "bucket_migrations.cc",
@@ -129,12 +140,37 @@ MUTANTS = [
     Mutant(
         "term_stays", "a promotion does not increase the term, so old entries count as entries of the new primary",
         [Edit("deploy/launch/server_group.cc", "    term = (term / kTermStride + 1) * kTermStride;\n", ""),
-         Edit("tests/sim/standby.cc", "  if (term <= p.term.number)", "  if (term < p.term.number)")],
+         Edit("pserver/follower_state.cc", "  if (term <= position_.term.number)",
+              "  if (term < position_.term.number)")],
         [sim("sync_standbys", 1, 10), sim("a_sync_standbys", 1, 10)]),
     Mutant(
         "fewest_entries_win", "the launcher promotes the member with fewer entries",
         [Edit("deploy/launch/server_group.cc", "key(m) > key(best)", "key(m) < key(best)")],
         [sim("sync_standbys", 1, 10), sim("a_sync_standbys", 1, 10)]),
+    Mutant(
+        "promotes_unfenced", "a promotion does not end the term before it: entries of both count as the same",
+        [Edit(REPLICATION + "log_source.cc",
+              "  if (term == term_) return number <= last_;\n",
+              "  if (term.history == term_.history) return number <= last_;\n"),
+         Edit(REPLICATION + "log_source.cc",
+              "  const bool same = request.term == term_;\n", "  const bool same = true;\n")],
+        [sim("sync_standbys", 1, 20), sim("a_sync_standbys", 1, 20)]),
+    Mutant(
+        "replicas_ahead", "replicas receive entries that no majority of the members has",
+        [Edit(REPLICATION + "log_source.cc",
+              "  return request.member == kReplica ? replicated_ : last_;\n",
+              "  return request.member == kReplica ? last_ : last_;\n")],
+        [sim("a_sync_standbys_readers", 1, 20)]),
+    Mutant(
+        "tombstones_lost", "followers do not learn of removed rows",
+        [Edit("pserver/tables/sparse_table.cc", "  changed_.Add(gone);\n", "  gone.clear();\n")],
+        [sim("sync_readers", 1, 5), sim("a_sync_readers", 1, 5)]),
+    Mutant(
+        "tokens_reused", "a token of a state that was lost or restored is continued",
+        [Edit(REPLICATION + "log_source.cc",
+              "  return term == term_ || HasEntry(term, number);\n",
+              "  return term.history == term_.history || HasEntry(term, number);\n")],
+        [sim("a_sync_readers", 1, 20)]),
 ]
 
 
