@@ -102,7 +102,7 @@ void Configure(const ServerOptions& options, grpc::ServerBuilder* builder) {
   LinkTlsWatch();
   std::call_once(reflection, [] { grpc::reflection::InitProtoReflectionServerBuilderPlugin(); });
   grpc::EnableDefaultHealthCheckService(true);
-  builder->SetMaxReceiveMessageSize(kMessageBytesMax);
+  builder->SetMaxReceiveMessageSize(options.message_bytes_max);
   builder->SetMaxSendMessageSize(kMessageBytesMax);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 10'000);

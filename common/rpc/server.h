@@ -40,6 +40,8 @@ struct ServerOptions {
   std::vector<std::shared_ptr<Fd>> listeners;
   // Limits the connections. null: the server creates an Admissions that trusts every caller.
   std::shared_ptr<Admissions> admissions;
+  // Maximum size of a message in bytes. gRPC refuses a larger one before it is parsed.
+  int message_bytes_max = kMessageBytesMax;
   // Maximum memory of received messages whose calls have not ended, in bytes. gRPC enforces this
   // limit (grpc::ResourceQuota).
   size_t memory_bytes_max = size_t{4} << 30;

@@ -28,6 +28,7 @@ const std::vector<Command>& Commands() {
       {"steps", RunSteps, "show loss, metric and speed of a running job's last steps"},
       {"save", RunSave, "write checkpoints of a job's pservers"},
       {"restore", RunRestore, "restore a job's pservers from their checkpoints"},
+      {"serve", RunServe, "answer requests for predictions of a model"},
       {"rebalance", RunRebalance,
        "distribute rows and slices evenly over a running job's pservers"},
       {"promote", RunPromote, "make a standby of a pserver its primary"},

@@ -32,6 +32,7 @@ int RunRead(const Args& args);
 int RunRebalance(const Args& args);
 int RunRestore(const Args& args);
 int RunSave(const Args& args);
+int RunServe(const Args& args);
 int RunStatus(const Args& args);
 int RunSteps(const Args& args);
 int RunTop(const Args& args);

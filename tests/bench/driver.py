@@ -63,6 +63,7 @@ FIGURES = {
     "deepfm_end_to_end": Bench.deepfm_end_to_end,
     "ps_vs_stores": Bench.ps_vs_stores,
     "lookup_vs_redis": Bench.lookup_vs_redis,
+    "predict_deepfm": Bench.predict_deepfm,
     "ps_exactly_once": Bench.ps_exactly_once,
     "ps_quorum": Bench.ps_quorum,
     "ps_follow": Bench.ps_follow,

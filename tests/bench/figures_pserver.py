@@ -147,6 +147,29 @@ class PserverFigures(Runner):
         out["others_share"] = round(others, 3)
         return out
 
+    def predict_deepfm(self):
+        """Compares calls of the model in the process, 64 samples each; the other ways are fields."""
+        python = peer_setup.onnx_python(self.build_dir)
+        work, runs, peers = machine.OtherWork(), [], []
+        with tempfile.TemporaryDirectory(prefix="tandem-bench-") as folder:
+            model = os.path.join(folder, "model.onnx")
+            for _ in self.rounds("predict_deepfm"):
+                runs.append(self.ours("predict_deepfm", 2, self.args.seconds,
+                                      "--export_dir=" + folder))
+                peers.append(run_json([python, os.path.join(HERE, "peer_onnx.py"), model, "2",
+                                       str(self.args.seconds)], what="peer_onnx.py"))
+        out = compare([r["local_call_64_requests_per_s"] for r in runs],
+                      [p["64_requests_per_s"] for p in peers], 0, lower_is_better=False)
+        out["peer_name"] = "onnxruntime " + peers[0]["version"] + " in its process, the same model"
+        out["limit_name"] = "none"
+        for field in runs[0]:
+            out[field] = round(statistics.median(r[field] for r in runs))
+        for field in peers[0]:
+            if field != "version":
+                out["peer_" + field] = round(statistics.median(p[field] for p in peers))
+        out["others_share"] = round(work.share(), 3)
+        return out
+
     def deepfm_end_to_end(self):
         python = peer_setup.text_python(self.build_dir)
         work, ours, running, peer = machine.OtherWork(), [], [], []

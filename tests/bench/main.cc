@@ -55,6 +55,7 @@ constexpr Row kRows[] = {
     {"ps_recovery", PsRecovery},
     {"hierarchical_hosts", HierarchicalHosts},
     {"lookup_vs_redis", LookupVsRedis},
+    {"predict_deepfm", PredictDeepFm},
 };
 
 int Usage() {

@@ -39,6 +39,13 @@ def arrow_python(build_dir):
                         "install pyarrow into a virtual environment and set TANDEM_BENCH_VENV to it")
 
 
+def onnx_python(build_dir):
+    """The same with onnxruntime."""
+    return _python_with(build_dir, ["onnxruntime", "numpy"],
+                        "install onnxruntime and numpy into a virtual environment and set "
+                        "TANDEM_BENCH_VENV to it")
+
+
 def text_python(build_dir):
     """The same with torch and pyarrow."""
     return _python_with(build_dir, ["torch", "numpy", "pyarrow"],

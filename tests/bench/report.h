@@ -52,6 +52,7 @@ StatusOr<Report> PsPullFast(const RunOptions& options);
 StatusOr<Report> PsSparsePull(const RunOptions& options);
 StatusOr<Report> PsVsStores(const RunOptions& options);
 StatusOr<Report> LookupVsRedis(const RunOptions& options);
+StatusOr<Report> PredictDeepFm(const RunOptions& options);
 StatusOr<Report> PsExactlyOnce(const RunOptions& options);
 StatusOr<Report> PsQuorum(const RunOptions& options);
 StatusOr<Report> PsFollow(const RunOptions& options);

@@ -104,7 +104,7 @@ class Monitoring(unittest.TestCase):
     def test_every_expression_gives_numbers(self):
         with tempfile.TemporaryDirectory(prefix="tandem-monitoring-") as folder:
             jobs.write_click(folder)
-            port = processes.free_ports(9)
+            port = processes.free_ports(10)
             tandemrun = os.path.join(script.BIN, "tandemrun")
             with processes.Background(
                     [tandemrun, "--servers=2", "--workers=2", f"--status_port={port}",
@@ -120,7 +120,14 @@ class Monitoring(unittest.TestCase):
                 server = Server(folder, [f"127.0.0.1:{port + i}" for i in range(9)])
                 with server.process:
                     self.check_expressions(server, [job, ranks, resp])
-                    self.check_metrics_are_described(range(port, port + 9))
+                    with processes.Background(
+                            [os.path.join(script.BIN, "tandem"), "serve", "job.pbtxt",
+                             "--log_dir=log", "--listen=127.0.0.1:0",
+                             f"--status_listen=127.0.0.1:{port + 9}"], folder,
+                            "serve.log") as serve:
+                        processes.wait_until(lambda: "serving model" in serve.output(),
+                                             SECONDS_MAX)
+                        self.check_metrics_are_described(range(port, port + 10))
 
     def check_expressions(self, server, running):
         self.assertTrue(processes.wait_until(server.ready, SECONDS_MAX), server.process.output())

@@ -311,12 +311,44 @@ std::vector<ErrorCode> NodeErrors() {
   };
 }
 
+// Errors of `tandem serve` and of its clients.
+std::vector<ErrorCode> ServingErrors() {
+  return {
+      {7030, "a model that cannot be served",
+       "the program of the job file and the values of the checkpoint or the servers do not fit",
+       "a job file of another model; a job in mode collective whose values are not on servers; "
+       "running statistics of batch_norm, which servers do not have; no checkpoint yet",
+       "use the job file of the training; serve such a job with --checkpoints",
+       "the source of the values lacks variable \"fc_0.w\" of the model [TD7030]; hint: use the "
+       "checkpoint or the servers of a job with this model"},
+      {7031, "a request that does not fit the model",
+       "an input or output of the request has another name, type or size than in the model",
+       "an id beyond the table; the wrong number of samples; a field of another job",
+       "call ModelMetadata for the inputs and outputs; send at most --batch_max samples",
+       "input \"x\" is FP64 [1,2], expected FP32 [samples,2] [TD7031]"},
+      {7032, "too many requests",
+       "requests arrive faster than the server computes, and its queue is full",
+       "a burst of requests; too few threads; slow servers of rows",
+       "retry after a pause; raise --threads or start more servers; read from replicas",
+       "1024 requests wait already [TD7032]; hint: retry later, or raise --threads or --queue_max"},
+      {7033, "a model that is not loaded", "the server has no model or version of this name",
+       "the name is that of another job; the version is older than --versions",
+       "use the name of the job, and no version or one that ModelMetadata lists",
+       "model \"click\" has no version \"10\", its versions are: 20, 30 [TD7033]"},
+      {7034, "a missing token", "the server has --token_file, and the request lacks its token",
+       "no metadata \"authorization\"; a token of another server",
+       "send the metadata \"authorization: Bearer TEXT\" with the text of that file",
+       "the metadata \"authorization\" is missing or wrong [TD7034]; hint: send \"Bearer \" and the "
+       "text of the file that --token_file of the server names"},
+  };
+}
+
 }  // namespace
 
 std::vector<ErrorCode> JobErrors() {
   std::vector<ErrorCode> all = FlagErrors();
   for (const auto part : {ArgumentErrors, SettingErrors, TaskErrors, ProgramErrors, ImportErrors,
-                          PythonErrors, NodeErrors}) {
+                          PythonErrors, NodeErrors, ServingErrors}) {
     const std::vector<ErrorCode> rows = part();
     all.insert(all.end(), rows.begin(), rows.end());
   }

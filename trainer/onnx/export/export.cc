@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <climits>
-#include <set>
 
-#include "common/base/nearest.h"
 #include "kernels/graph/for_test.h"
+#include "kernels/graph/inference.h"
 #include "onnx/onnx.pb.h"
 #include "trainer/onnx/export/graph_writer.h"
 #include "trainer/onnx/export/op_writers.h"
@@ -13,90 +12,10 @@
 namespace tandem::onnx {
 namespace {
 
-using Names = std::set<std::string>;
-
-bool AnyRead(const ops::Op& op, const Names& names) {
+bool Reads(const ops::Op& op, const std::string& var) {
   bool found = false;
-  graph::ForEachRead(op, [&](const std::string& name) { found |= names.contains(name); });
+  graph::ForEachRead(op, [&](const std::string& name) { found |= name == var; });
   return found;
-}
-
-bool AnyWritten(const ops::Op& op, const Names& names) {
-  bool found = false;
-  graph::ForEachWrite(op, [&](const std::string& name) { found |= names.contains(name); });
-  return found;
-}
-
-// Returns the variables in the input slots named Label, and all values that are computed from these
-// variables.
-Names DependOnLabels(const graph::Program& program) {
-  Names labels;
-  for (auto op = program.ops.rbegin(); op != program.ops.rend(); ++op) {
-    const auto& slots = ops::FindOp(op->type)->inputs;
-    for (size_t s = 0; s < slots.size(); ++s) {
-      if (std::string_view(slots[s].name) != "Label") continue;
-      labels.insert(op->inputs[s].begin(), op->inputs[s].end());
-    }
-    if (!AnyWritten(*op, labels)) continue;
-    graph::ForEachRead(*op, [&](const std::string& name) { labels.insert(name); });
-  }
-  for (const ops::Op& op : program.ops) {
-    if (!AnyRead(op, labels)) continue;
-    graph::ForEachWrite(op, [&](const std::string& name) { labels.insert(name); });
-  }
-  return labels;
-}
-
-// Returns the outputs that ExportModel exports by default.
-std::vector<std::string> DefaultOutputs(const graph::Program& program) {
-  const Names dependent = DependOnLabels(program);
-  Names read;
-  for (const ops::Op& op : program.ops) {
-    if (dependent.empty() || AnyRead(op, dependent)) {
-      graph::ForEachRead(op, [&](const std::string& name) { read.insert(name); });
-    }
-  }
-  std::vector<std::string> outputs;
-  for (const ops::Op& op : program.ops) {
-    // Considers only the first output of an operator, because the other outputs are statistics or a
-    // mask.
-    for (const std::string& name :
-         op.outputs.empty() ? std::vector<std::string>() : op.outputs[0]) {
-      if (program.FindVar(name)->kind != graph::VarKind::kTemp || dependent.contains(name))
-        continue;
-      if (read.contains(name) != dependent.empty()) outputs.push_back(name);
-    }
-  }
-  return outputs;
-}
-
-Status CheckOutputs(const graph::Program& program, const std::vector<std::string>& outputs) {
-  if (outputs.empty())
-    return InvalidArgument(
-        "all operators of the program read the labels, so no output can be exported; hint: name "
-        "the variables to export with --outputs=VARIABLE");
-  for (const std::string& name : outputs) {
-    if (program.FindVar(name) != nullptr) continue;
-    std::vector<std::string> known;
-    for (const graph::Var& var : program.vars()) known.push_back(var.name);
-    return NotFound("the program has no variable \"%s\", which --outputs names%s", name,
-                    OrDidYouMean(name, known));
-  }
-  return OkStatus();
-}
-
-// Returns the operators that compute `outputs`, in program order.
-std::vector<const ops::Op*> OpsFor(const graph::Program& program,
-                                   const std::vector<std::string>& outputs) {
-  Names needed(outputs.begin(), outputs.end());
-  std::vector<const ops::Op*> ops;
-  for (auto op = program.ops.rbegin(); op != program.ops.rend(); ++op) {
-    if (!AnyWritten(*op, needed)) continue;
-    ops.push_back(&*op);
-    graph::ForEachRead(*op, [&](const std::string& name) { needed.insert(name); });
-  }
-  std::reverse(ops.begin(), ops.end());
-  return ops;
 }
 
 // Writes the descriptions of inputs and outputs. Sizes that depend on the batch get names.
@@ -174,19 +93,18 @@ StatusOr<ExportedModel> ExportModel(const graph::Program& training,
                                     std::vector<std::string> outputs,
                                     const trainer::StringMap& metadata) {
   const graph::Program program = graph::ForTest(training);
-  if (outputs.empty()) outputs = DefaultOutputs(program);
-  TD_RETURN_IF_ERROR(CheckOutputs(program, outputs));
+  TD_ASSIGN_OR_RETURN(outputs, graph::ChooseOutputs(program, std::move(outputs)));
   TD_ASSIGN_OR_RETURN(const ValueInfo info, ValueInfo::Make(program));
   ::onnx::ModelProto model;
   WriteHead(program, metadata, &model);
   ::onnx::GraphProto& graph = *model.mutable_graph();
   GraphWriter writer(program, tensors, graph);
-  const std::vector<const ops::Op*> ops = OpsFor(program, outputs);
+  const std::vector<const ops::Op*> ops = graph::OpsFor(program, outputs);
   TD_RETURN_IF_ERROR(WriteOps(program, ops, writer));
   ExportedModel result;
   for (const graph::Var* var : program.VarsOf(graph::VarKind::kData)) {
-    if (!std::any_of(ops.begin(), ops.end(),
-                     [&](const ops::Op* op) { return AnyRead(*op, {var->name}); })) {
+    if (std::none_of(ops.begin(), ops.end(),
+                     [&](const ops::Op* op) { return Reads(*op, var->name); })) {
       continue;
     }
     info.Write(var->name, var->name, graph.add_input());
