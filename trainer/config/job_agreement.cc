@@ -45,6 +45,7 @@ constexpr NotComparedField kNotCompared[] = {
     {"model.arg", "compared by the names of the arguments"},
     {"model.program", kFile},
     {"model.parameters", kFile},
+    {"model.init", "only rank 0 reads these files"},
     {"data.dir", kDirectory},
     {"data.csv.train_file", kFile},
     {"data.csv.test_file", kTest},

@@ -36,6 +36,7 @@ struct CommonOptions {
   uint64_t seed = 0;  // seed of the initial values
   Duration start_timeout = std::chrono::seconds(60);
   Duration step_timeout = std::chrono::seconds(60);
+  std::string job_dir;              // base of relative paths; "" or with a slash at the end
   std::string launcher;             // FIFO of the launcher (common/launcher/launcher_words.h)
   bool fuse_all_reduce = true;      // one collective call reduces several gradients
   graph::GroupRule group_rule;      // how fuse_all_reduce groups the gradients

@@ -8,6 +8,7 @@
 #include "common/base/require.h"
 #include "common/threads/time_slice.h"
 #include "proto/job.pb.h"
+#include "trainer/config/effective_job.h"
 #include "trainer/modes/gradient_groups.h"
 #include "trainer/modes/mode_counts.h"
 #include "trainer/modes/pserver_comm.h"
@@ -193,7 +194,14 @@ StatusOr<int64_t> PserverMode::Join(const graph::Program& program, exec::Scope& 
   if (options_.common.leader() && step > 0) {
     TD_ASSIGN_OR_RETURN(rows, program_.tables().Rows(scope, state, options_.common.seed));
   }
+  TD_RETURN_IF_ERROR(program_.tables().CheckFiles(options_.init));
+  bool read = step > 0 || options_.init.empty();
   const auto source = [&](const ps::RowSink& take) -> Status {
+    // Reads the files only if a server has no values, and all files before any server gets a row.
+    if (!read) {
+      TD_ASSIGN_OR_RETURN(rows, program_.tables().ReadFiles(options_.init));
+      read = true;
+    }
     for (const ps::PsTableRows& table : rows) TD_RETURN_IF_ERROR(take(table));
     if (table_file_.empty()) return OkStatus();
     return ReadTableFile(table_file_, [&take](const ps::PsTableRows& piece, const ps::PsTable&) {
@@ -368,6 +376,9 @@ PserverOptions PserverOptionsOf(const JobConfig& config, const RankInfo& rank,
   SetRegime(config.strategy(), &options);
   SetCalls(config.strategy(), &options);
   SetTreatment(config.strategy(), &options);
+  for (const TableInitConfig& init : config.model().init()) {
+    options.init.push_back({init.table(), InJobDir(options.common.job_dir, init.file())});
+  }
   options.continues_steps = config.data().has_stream() && !options.sync() && !options.geo();
   return options;
 }

@@ -11,6 +11,7 @@
 #include "trainer/modes/common_options.h"
 #include "trainer/modes/mode.h"
 #include "trainer/ps/async_communicator.h"
+#include "trainer/ps/row_file.h"
 
 namespace tandem::trainer {
 
@@ -46,6 +47,7 @@ struct PserverOptions {
   // A trainer continues after the steps that it has pushed, in all its incarnations. Not for kSync,
   // where the version of the parameters is the number of steps, and not for kGeo.
   bool continues_steps = false;
+  std::vector<RowFile> init;  // files with initial rows of tables
   // The following options determine the placement of parameters on servers.
   ps::PsDispatcher dispatcher = ps::PsDispatcher::kRoundRobin;
   bool slice_var_up = true;

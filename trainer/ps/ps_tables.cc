@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 #include <utility>
+
+#include "absl/strings/str_join.h"
 
 #include "common/base/check.h"
 #include "common/base/require.h"
@@ -309,6 +312,63 @@ std::vector<ps::PsSlot> PsTables::Scalars(const TensorMap& state) const {
       const float* value = slot.scalar ? Floats(state, slot.name, 1) : nullptr;
       if (value != nullptr) all.push_back({t.name, slot.name, {*value}});
     }
+  }
+  return all;
+}
+
+const PsTables::Table* PsTables::FindTable(const std::string& name) const {
+  for (const Table& table : tables_) {
+    if (table.name == name) return &table;
+  }
+  return nullptr;
+}
+
+Status PsTables::CheckFiles(const std::vector<RowFile>& files) const {
+  std::vector<std::string> names;
+  for (const Table& t : tables_) names.push_back(t.name);
+  std::set<std::string> filled;
+  for (const RowFile& file : files) {
+    if (FindTable(file.table) == nullptr) {
+      return InvalidArgument(
+          "model.init: table \"%s\" of %s is no table on the pservers, expected one of: %s "
+          "[TD2105]",
+          file.table, file.path, names.empty() ? "(none)" : absl::StrJoin(names, ", "));
+    }
+    if (!filled.insert(file.table).second) {
+      return InvalidArgument(
+          "model.init: table \"%s\" has two files, expected one [TD2105]; hint: join the files",
+          file.table);
+    }
+  }
+  return OkStatus();
+}
+
+StatusOr<std::vector<ps::PsTableRows>> PsTables::ReadFiles(
+    const std::vector<RowFile>& files) const {
+  std::vector<ps::PsTableRows> all;
+  for (const RowFile& file : files) {
+    const Table* const t = FindTable(file.table);
+    TD_REQUIRE(t != nullptr);
+    const int64_t dim = t->shape[1];
+    TD_ASSIGN_OR_RETURN(
+        const FileRows read,
+        ReadRowFile(file.path, {.name = t->name, .height = t->shape[0], .dim = dim}));
+    ps::PsTableRows rows;
+    rows.variable = t->name;
+    rows.ids.assign(read.ids.begin(), read.ids.end());
+    rows.use.resize(rows.ids.size());
+    for (size_t i = 0; i < rows.ids.size(); ++i) {
+      const float* const row = read.values.data() + i * static_cast<size_t>(dim);
+      rows.content.insert(rows.content.end(), row, row + dim);
+      for (const Slot& slot : t->slots) {
+        if (!slot.scalar) {
+          rows.content.insert(rows.content.end(), static_cast<size_t>(dim), slot.start);
+        }
+      }
+    }
+    LOG(INFO) << "table " << t->name << " begins with " << rows.ids.size() << " rows of "
+              << file.path;
+    all.push_back(std::move(rows));
   }
   return all;
 }

@@ -20,6 +20,7 @@
 #include "trainer/files/safetensors.h"
 #include "trainer/ps/async_communicator.h"
 #include "trainer/ps/ps_counts.h"
+#include "trainer/ps/row_file.h"
 #include "trainer/ps/row_prefetch.h"
 #include "trainer/ps/row_prefetcher.h"
 
@@ -72,6 +73,11 @@ class PsTables {
   StatusOr<std::vector<ps::PsTableRows>> Rows(const exec::Scope& scope, const TensorMap& state,
                                               uint64_t seed) const;
   std::vector<ps::PsSlot> Scalars(const TensorMap& state) const;
+  // INVALID_ARGUMENT: a file is for a table that does not exist, or that another file fills.
+  Status CheckFiles(const std::vector<RowFile>& files) const;
+  // Returns the rows of the files, with initial optimizer slots. Blocks while it reads. Errors:
+  // those of ReadRowFile. REQUIRES: CheckFiles(files) is OK.
+  StatusOr<std::vector<ps::PsTableRows>> ReadFiles(const std::vector<RowFile>& files) const;
   // Blocks until the servers have version `version` or a later one. Then copies the rows of the
   // servers to the tables in the scope.
   Status Gather(ps::PsClient& client, uint64_t version, exec::Scope& scope) const;
@@ -111,6 +117,7 @@ class PsTables {
   };
 
   StatusOr<Table*> Find(const std::string& name);
+  const Table* FindTable(const std::string& name) const;  // null: there is no such table
   static StatusOr<std::vector<Slot>> SlotsOf(const graph::OptimizerSpec& optimizer,
                                              const std::string& table);
 

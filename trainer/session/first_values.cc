@@ -12,6 +12,12 @@ Status SetFirstValues(const JobConfig& config, const SessionOptions& options,
                       const graph::Program& program, exec::Scope& scope, Device& host,
                       std::string* notes) {
   TD_RETURN_IF_ERROR(exec::Initialize(program, config.seed(), scope));
+  if (config.model().init_size() != 0 && config.mode() != PSERVER && config.mode() != HYBRID) {
+    return InvalidArgument(
+        "model.init needs mode pserver or hybrid, but the mode is %s [TD1005]; hint: use "
+        "model.parameters, which sets whole tables",
+        Mode_Name(config.mode()));
+  }
   if (config.model().parameters().empty()) return OkStatus();
   const std::string path = InJobDir(options.job_dir, config.model().parameters());
   TD_ASSIGN_OR_RETURN(const Safetensors file, ReadSafetensors(path, host));
@@ -20,7 +26,8 @@ Status SetFirstValues(const JobConfig& config, const SessionOptions& options,
     if (op.type != "push_rows" || !file.tensors.contains(op.inputs[0][0])) continue;
     return Unimplemented(
         "%s: cannot initialise table \"%s\" from a file, because pservers create the rows of this "
-        "table on first use [TD2105]; hint: use a dense table (model argument sparse=0)",
+        "table on first use [TD2105]; hint: name the file in model { init { table: ... file: ... "
+        "} }, or use a dense table (model argument sparse=0)",
         path, op.inputs[0][0]);
   }
   size_t taken = 0;
