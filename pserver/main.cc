@@ -71,6 +71,15 @@ DEFINE_int32(member_fd, -1,
 DEFINE_string(replica_of, "",
               "Address of a server. This process keeps a copy of its state and answers only reads; "
               "empty: it is no replica. Needs durability=logged on both sides");
+DEFINE_uint64(
+    log_keep_mb, 0,
+    "With durability logged: MB of the write-ahead log that stay on the disk although a "
+    "checkpoint contains them, for tandem rows and tandem restore --step; at most half of "
+    "the free bytes");
+DEFINE_string(snapshot_keep, "last=2",
+              "Global snapshots (tandem save --snapshot) to keep in data_dir: last=N (the newest "
+              "N), hourly=N and daily=N (the newest of each of the last N hours and days with a "
+              "snapshot), such as last=3,hourly=24,daily=7");
 DEFINE_string(tls_dir, "",
               "Directory with this server's tls.crt and tls.key, and with ca.crt of the callers' "
               "authority (tandem certs issue). Replaces the next three flags");
@@ -191,6 +200,22 @@ StatusOr<Fd> TakeMemberSocket(int fd) {
   return Fd(fd);
 }
 
+// Sets the options for snapshots and log entries that stay beside the newest checkpoint.
+Status SetKept(PserverOptions* options) {
+  const StatusOr<KeepRules> keep = ParseKeepRules(FLAGS_snapshot_keep);
+  if (!keep.ok()) return Annotate(keep.status(), "--snapshot_keep");
+  options->snapshot_keep = *keep;
+  if (FLAGS_log_keep_mb > kTableMemoryMax) {
+    return InvalidArgument("--log_keep_mb=%d: expected 0 to %d [TD1004]", FLAGS_log_keep_mb,
+                           kTableMemoryMax);
+  }
+  if (FLAGS_log_keep_mb != 0 && options->durability != Durability::kLogged) {
+    return InvalidArgument("--log_keep_mb has no effect without --durability=logged [TD1005]");
+  }
+  options->log_keep_bytes = FLAGS_log_keep_mb << 20;
+  return OkStatus();
+}
+
 StatusOr<PserverOptions> OptionsFromFlags() {
   PserverOptions options;
   TD_ASSIGN_OR_RETURN(options.rpc.listen, ParseEndpoint(FLAGS_listen));
@@ -255,6 +280,7 @@ StatusOr<PserverOptions> OptionsFromFlags() {
                            FLAGS_wal_sync_interval_ms);
   }
   options.wal_sync_interval = std::chrono::milliseconds(FLAGS_wal_sync_interval_ms);
+  TD_RETURN_IF_ERROR(SetKept(&options));
   if (const char* file = std::getenv("TANDEM_SECRET_FILE"); file != nullptr && *file != '\0') {
     TD_ASSIGN_OR_RETURN(options.secret, rpc::ReadSecretFile(file));
   }

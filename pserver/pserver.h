@@ -11,6 +11,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/endpoint.h"
+#include "common/base/keep_rules.h"
 #include "common/base/metrics.h"
 #include "common/base/status.h"
 #include "common/rpc/server.h"
@@ -78,6 +79,10 @@ struct PserverOptions {
   // other than 0), which the server empties at its start.
   uint64_t table_memory_bytes = 0;
   std::string cold_dir = "database";
+  // Bytes of the log that stay on the disk although a checkpoint contains them, for the history of
+  // rows and for the restore of a step; 0: none.
+  uint64_t log_keep_bytes = 0;
+  KeepRules snapshot_keep;  // the global snapshots that stay in data_dir (global-snapshot.md)
   // With kLogged: maximum number of changed rows that each table remembers for readers of the
   // change stream, 8 bytes each. A reader that has fallen further back gets all rows again.
   size_t changed_rows_max = size_t{4} << 20;

@@ -112,8 +112,9 @@ Status ServerParts::OpenStores() {
   if (!options_.data_dir.empty()) {
     TD_RETURN_IF_ERROR(MakeFolder(options_.data_dir, "data folder"));
     TD_ASSIGN_OR_RETURN(
-        storage_, OpenRocksdbStorage(
-                      absl::StrFormat("%s/shard-%d", options_.data_dir, options_.index), &pace_));
+        storage_,
+        OpenRocksdbStorage(absl::StrFormat("%s/shard-%d", options_.data_dir, options_.index),
+                           &pace_, {.log_keep_bytes = options_.log_keep_bytes}));
   } else if (options_.durability != Durability::kNone) {
     return InvalidArgument("durability %s needs a directory [TD4012]; hint: set --data_dir=DIR",
                            options_.durability == Durability::kLogged ? "logged" : "replayable");
@@ -156,6 +157,7 @@ void ServerParts::MakeShard() {
   made.log.sync = options_.wal_sync;
   made.log.sync_interval = options_.wal_sync_interval;
   made.log.bytes_max = options_.log_bytes_max;
+  made.keep = options_.snapshot_keep;
   made.log.on_work = [this] { log_driver_->Poke(); };
   made.log.on_end = options_.on_failure;
   if (storage_ != nullptr) {

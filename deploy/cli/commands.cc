@@ -29,6 +29,8 @@ const std::vector<Command>& Commands() {
       {"save", RunSave, "write checkpoints of a job's pservers"},
       {"restore", RunRestore, "restore a job's pservers from their checkpoints"},
       {"serve", RunServe, "answer requests for predictions of a model"},
+      {"snapshots", RunSnapshots, "list the kept states of all pservers of a job"},
+      {"rows", RunRows, "show the pushes that made a row of a table, from the logs of pservers"},
       {"rebalance", RunRebalance,
        "distribute rows and slices evenly over a running job's pservers"},
       {"promote", RunPromote, "make a standby of a pserver its primary"},

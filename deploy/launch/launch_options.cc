@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "collective/rendezvous/rendezvous_url.h"
+#include "common/base/keep_rules.h"
 #include "common/strategy/setting_names.h"
 #include "proto/job.pb.h"
 
@@ -178,6 +179,26 @@ Status FillCollective(const ParsedArgs& args, LaunchOptions& options) {
   return OkStatus();
 }
 
+// Sets the options for states and log entries that pservers keep beside their newest checkpoint.
+Status FillKept(const ParsedArgs& args, LaunchOptions& options) {
+  for (const char* name : {"snapshot_keep", "log_keep_mb"}) {
+    if (!args.Has(name) || !options.pservers.data_dir.empty()) continue;
+    return InvalidArgument("%s needs a directory [TD4012]; hint: set --pserver_data_dir=DIR",
+                           Spelled(args, name));
+  }
+  options.pservers.snapshot_keep = args.Get("snapshot_keep");
+  if (args.Has("snapshot_keep")) {
+    const Status parsed = ParseKeepRules(options.pservers.snapshot_keep).status();
+    TD_RETURN_IF_ERROR(Annotate(parsed, Spelled(args, "snapshot_keep")));
+  }
+  TD_ASSIGN_OR_RETURN(options.pservers.log_keep_mb, args.GetInt("log_keep_mb", 0, 0, 1 << 30));
+  if (options.pservers.log_keep_mb == 0 || options.pservers.durability == "logged") {
+    return OkStatus();
+  }
+  return InvalidArgument("%s has no effect without --durability=logged [TD1005]",
+                         Spelled(args, "log_keep_mb"));
+}
+
 Status FillDurability(const ParsedArgs& args, LaunchOptions& options) {
   options.pservers.data_dir = args.Get("pserver_data_dir");
   const bool returns = options.supervision.max_restarts > 0 && !options.pservers.data_dir.empty();
@@ -193,6 +214,7 @@ Status FillDurability(const ParsedArgs& args, LaunchOptions& options) {
         "--durability=%s needs a directory [TD4012]; hint: set --pserver_data_dir=DIR",
         options.pservers.durability);
   }
+  TD_RETURN_IF_ERROR(FillKept(args, options));
   if (!args.Has("keep_pushes_mb")) return OkStatus();
   if (options.pservers.durability != "replayable") {
     return InvalidArgument("%s has no effect without --durability=replayable [TD1005]",
@@ -445,6 +467,11 @@ std::vector<FlagSpec> PserverFlags() {
       {"resp_port", "", "PORT",
        "first port at which replicas answer Redis clients: replica 0 of pserver 0 at "
        "127.0.0.1:PORT, then replica 0 of the other pservers, then replica 1"},
+      {"snapshot_keep", "", "RULES",
+       "snapshots that pservers keep, such as last=3,hourly=24,daily=7 (default last=2)"},
+      {"log_keep_mb", "", "N",
+       "MB of its log that each pserver keeps for tandem rows and tandem restore --step (default "
+       "0)"},
       {"keep_pushes_mb", "", "N",
        "memory of each trainer for pushes with --durability=replayable (default 1024)"},
   };

@@ -28,6 +28,8 @@ struct PserverOptions {
   int replicas = 0;   // number of read replicas of each pserver; needs durability "logged"
   int resp_port = 0;  // first port of the replicas for Redis clients; 0: no Redis clients
   std::string place;  // place of dense slices, such as "cuda"; empty: the default of pservers
+  std::string snapshot_keep;  // rules for kept snapshots (ParseKeepRules); empty: the default
+  int log_keep_mb = 0;        // MB of the log that stay after a checkpoint; 0: none
 };
 
 // The options for the trainers of a job, including its heter workers.

@@ -104,6 +104,12 @@ ProcessPlan Pserver(const LaunchOptions& options, const ServerSettings& settings
     p.argv.push_back("--data_dir=" + options.pservers.data_dir + "/pserver-" + number);
     if (options.pservers.durability != "none")
       p.argv.push_back("--durability=" + options.pservers.durability);
+    if (!options.pservers.snapshot_keep.empty()) {
+      p.argv.push_back("--snapshot_keep=" + options.pservers.snapshot_keep);
+    }
+    if (options.pservers.log_keep_mb != 0) {
+      p.argv.push_back(absl::StrFormat("--log_keep_mb=%d", options.pservers.log_keep_mb));
+    }
     if (options.pservers.keep_pushes_mb != 0) {
       p.argv.push_back("--keep_pushes_mb=" + std::to_string(options.pservers.keep_pushes_mb));
     }

@@ -234,6 +234,7 @@ uint64_t LogSource::RaiseReplicated() {
 
 Status LogSource::AwaitStandbys(Time deadline) {
   MutexLock lock(mu_);
+  TD_REQUIRE(awaiting_ >= 0);
   ++awaiting_;
   const uint64_t newest = last_;
   Status status;

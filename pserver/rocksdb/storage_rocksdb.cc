@@ -30,7 +30,10 @@
 #include "pserver/disk/disk_space.h"
 #include "pserver/disk/persistent_counter.h"
 #include "pserver/rocksdb/directory_lock.h"
+#include "pserver/rocksdb/log_marks.h"
+#include "pserver/rocksdb/log_scan.h"
 #include "pserver/rocksdb/snapshot_values.h"
+#include "pserver/rocksdb/store_keys.h"
 #include "pserver/rocksdb/store_meta.h"
 #include "pserver/rocksdb/store_room.h"
 #include "pserver/storage/snapshot_delta.h"
@@ -39,8 +42,6 @@
 
 namespace tandem::pserver {
 namespace {
-
-constexpr const char* kMetaKey = "meta";
 
 // Converts a status of RocksDB. `what`: the failed operation in the message, "cannot read the log
 // of DIR".
@@ -62,21 +63,12 @@ Status FromRocksdb(const rocksdb::Status& status, const std::string& what) {
       text);
 }
 
-std::string LogKey(uint64_t number) { return absl::StrFormat("log/%016x", number); }
-constexpr const char* kLogBegin = "log/";
-// '0' is the character after '/', so the range has all keys that begin with "log/".
-constexpr const char* kLogEnd = "log0";
-std::string GlobalSnapshotKey(uint64_t number) { return absl::StrFormat("cut/%016x", number); }
-constexpr const char* kTermKey = "term";
-constexpr const char* kIncompleteKey = "incomplete";  // exists while the state is incomplete
-// Prefix of the keys whose values are ShardMeta messages of global snapshots.
-constexpr std::string_view kGlobalSnapshotBegin = "cut/";
-
 class RocksdbStorage final : public Storage, public CheckpointFiles {
  public:
-  RocksdbStorage(std::string dir, uint64_t free_bytes_min, CheckpointThrottle* pace)
+  RocksdbStorage(std::string dir, const StoreSettings& settings, CheckpointThrottle* pace)
       : dir_(std::move(dir)),
-        free_bytes_min_(free_bytes_min),
+        free_bytes_min_(settings.free_bytes_min),
+        log_keep_bytes_(settings.log_keep_bytes),
         pace_(pace),
         synced_(dir_ + "/TANDEM_LOG_SYNCED") {}
 
@@ -94,6 +86,7 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
         rocksdb::DB::Open(tight ? TightStoreOptions(log_bytes) : StoreOptions(), dir_, &db);
     db_.reset(db);
     TD_RETURN_IF_ERROR(FromRocksdb(status, "cannot open checkpoint store " + dir_));
+    marks_.Open(db_.get());
     const Status room = CheckRoom(0);
     LOG_IF(WARNING, !room.ok()) << "pushes are rejected until the disk has free space: "
                                 << room.message();
@@ -122,12 +115,13 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     // This batch atomically replaces the record of the old checkpoint, which names the old value
     // file.
     rocksdb::WriteBatch batch;
-    (void)batch.DeleteRange(kLogBegin, LogKey(snapshot.log_number + 1));
-    (void)batch.Put(kMetaKey, meta.SerializeAsString());
+    const uint64_t first = FirstKept(snapshot.log_number + 1);
+    marks_.Remove(first, &batch);
+    (void)batch.Put(keys::kMeta, meta.SerializeAsString());
     TD_RETURN_IF_ERROR(WriteSynced(&batch, "cannot write the checkpoint record to " + dir_));
     TD_RETURN_IF_ERROR(WriteAcknowledged(snapshot.version));
     RemoveValuesBut(meta);
-    DropOldLog(snapshot.log_number);
+    DropOldLog(first);
     LOG_EVERY_T(INFO, 1.0) << "checkpoint of version " << snapshot.version << " written: " << bytes
                            << " bytes in " << Seconds(SteadyNow() - begin) << " s";
     return bytes;
@@ -136,7 +130,7 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
   StatusOr<bool> Read(SnapshotSink& sink) override {
     MutexLock lock(mu_);
     std::string text;
-    const rocksdb::Status got = db_->Get({}, kMetaKey, &text);
+    const rocksdb::Status got = db_->Get({}, keys::kMeta, &text);
     const StatusOr<uint64_t> acknowledged = ReadAcknowledged();
     if (!acknowledged.ok()) return acknowledged.status();
     if (got.IsNotFound()) {
@@ -162,34 +156,36 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     return true;
   }
 
-  StatusOr<size_t> WriteGlobalSnapshot(uint64_t number, const ShardSnapshot& snapshot,
-                                       uint64_t complete) override {
+  StatusOr<size_t> WriteGlobalSnapshot(const SnapshotName& name, const ShardSnapshot& snapshot,
+                                       std::span<const uint64_t> removed) override {
     TD_REQUIRE(!snapshot.base.has_value());
     MutexLock lock(mu_);
     const size_t bytes = snapshot.bytes();
+    rocksdb::WriteBatch batch;
+    for (const uint64_t number : removed) (void)batch.Delete(keys::Snapshot(number));
+    if (Status space = CheckSpace(bytes); !space.ok() && !removed.empty()) {
+      TD_RETURN_IF_ERROR(WriteSynced(&batch, "cannot remove snapshots from " + dir_));
+      batch.Clear();
+      RemoveUnnamedValues();
+    }
     TD_RETURN_IF_ERROR(CheckSpace(bytes));
     ShardMeta meta = MakeMeta(snapshot);
+    meta.set_taken_us(name.time_us);
     meta.set_values_file(ValuesName(++last_file_));
     if (Status status = WriteValues(ValuesPath(meta), snapshot, pace_, meta); !status.ok()) {
       unlink(ValuesPath(meta).c_str());
-      return Annotate(status, absl::StrFormat("cannot write snapshot %d to %s", number, dir_));
+      return Annotate(status, absl::StrFormat("cannot write snapshot %d to %s", name.number, dir_));
     }
-    rocksdb::WriteBatch batch;
-    (void)batch.DeleteRange(GlobalSnapshotKey(0), GlobalSnapshotKey(complete));
-    (void)batch.Put(GlobalSnapshotKey(number), meta.SerializeAsString());
+    (void)batch.Put(keys::Snapshot(name.number), meta.SerializeAsString());
     TD_RETURN_IF_ERROR(WriteSynced(&batch, "cannot write a snapshot to " + dir_));
-    std::string text;
-    ShardMeta checkpoint;
-    if (db_->Get({}, kMetaKey, &text).ok() && checkpoint.ParseFromString(text)) {
-      RemoveValuesBut(checkpoint);
-    }
+    RemoveUnnamedValues();
     return bytes;
   }
 
   Status ReadGlobalSnapshot(uint64_t number, SnapshotSink& sink) override {
     MutexLock lock(mu_);
     std::string text;
-    const rocksdb::Status got = db_->Get({}, GlobalSnapshotKey(number), &text);
+    const rocksdb::Status got = db_->Get({}, keys::Snapshot(number), &text);
     if (got.IsNotFound())
       return NotFound(
           "%s contains no snapshot %d [TD4020]; hint: run tandem restore --list to see the "
@@ -208,7 +204,13 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
       // rejects the record.
       ShardMeta meta;
       (void)meta.ParseFromArray(text.data(), static_cast<int>(text.size()));
-      snapshots.push_back({number, meta.version()});
+      std::error_code unknown;
+      const uintmax_t bytes = std::filesystem::file_size(ValuesPath(meta), unknown);
+      snapshots.push_back({.number = number,
+                           .version = meta.version(),
+                           .time_us = meta.taken_us(),
+                           .bytes = unknown ? 0 : static_cast<uint64_t>(bytes),
+                           .log_number = meta.log_number()});
     });
     if (!status.ok()) return status;
     return snapshots;
@@ -225,12 +227,13 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
             p.data != nullptr ? static_cast<const char*>(p.data) : p.owned.data(),
             p.data != nullptr ? p.bytes : p.owned.size());
       }
-      const std::string key = LogKey(entry.number);
+      const std::string key = keys::Log(entry.number);
       const rocksdb::Slice key_slice(key);
       (void)batch.Put(rocksdb::SliceParts(&key_slice, 1),
                       rocksdb::SliceParts(fragments.data(), static_cast<int>(fragments.size())));
     }
     const size_t bytes = batch.GetDataSize();
+    marks_.Note(entries.front().number, bytes, &batch);
     TD_RETURN_IF_ERROR(CheckFree("data folder", dir_, RoomFor(*db_, bytes) + free_bytes_min_ / 2));
     rocksdb::WriteOptions options;
     options.sync = sync;
@@ -257,8 +260,9 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
   Status ReadLog(uint64_t after, const std::function<Status(LogEntry)>& take) override {
     const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
     uint64_t expected = after + 1;
-    for (it->Seek(LogKey(expected)); it->Valid() && it->key().starts_with(kLogBegin); it->Next()) {
-      if (it->key() != LogKey(expected)) {
+    for (it->Seek(keys::Log(expected)); it->Valid() && it->key().starts_with(keys::kLogBegin);
+         it->Next()) {
+      if (it->key() != keys::Log(expected)) {
         return DataLoss(
             "%s: the update log lacks entry %d and continues with entry %s [TD2118]; hint: restore "
             "a copy of the directory, or move the directory away to start with an empty state",
@@ -279,10 +283,32 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
   }
 
   Status ClearLog() override {
+    rocksdb::WriteBatch batch;
+    LogMarks::RemoveAll(&batch);
     TD_RETURN_IF_ERROR(
-        FromRocksdb(db_->DeleteRange({}, db_->DefaultColumnFamily(), kLogBegin, kLogEnd),
-                    "cannot clear the write-ahead log of " + dir_));
+        FromRocksdb(db_->Write({}, &batch), "cannot clear the write-ahead log of " + dir_));
     return synced_.Note(0);
+  }
+
+  Status BreakLog(const LogBreak& at) override {
+    rocksdb::WriteBatch batch;
+    (void)batch.Put(keys::Numbered(keys::kBreakBegin, at.number), std::to_string(at.snapshot));
+    return WriteSynced(&batch, "cannot write to " + dir_);
+  }
+
+  StatusOr<LogBreak> LastBreak() override {
+    const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
+    LogBreak last;
+    it->SeekForPrev(keys::kBreakEnd);
+    const bool found = it->Valid() && keys::ParseNumbered(it->key().ToStringView(),
+                                                          keys::kBreakBegin, &last.number);
+    TD_RETURN_IF_ERROR(FromRocksdb(it->status(), "cannot read " + dir_));
+    if (found) (void)absl::SimpleAtoi(it->value().ToString(), &last.snapshot);
+    return last;
+  }
+
+  Status ScanLog(uint64_t first, const ScanSink& take) override {
+    return ScanLogOf(*db_, dir_, first, take);
   }
 
   CheckpointFiles* files() override { return this; }
@@ -290,7 +316,7 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
   StatusOr<OpenedCheckpoint> OpenCheckpoint() override {
     MutexLock lock(mu_);
     OpenedCheckpoint opened;
-    const rocksdb::Status got = db_->Get({}, kMetaKey, &opened.record);
+    const rocksdb::Status got = db_->Get({}, keys::kMeta, &opened.record);
     if (got.IsNotFound()) return NotFound("%s has no checkpoint yet [TD4011]", dir_);
     TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read the checkpoint of " + dir_));
     TD_ASSIGN_OR_RETURN(const ShardMeta meta, ParseMeta(dir_ + ": record meta", opened.record));
@@ -325,10 +351,10 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     TD_RETURN_IF_ERROR(WriteAcknowledged(0));
     TD_RETURN_IF_ERROR(synced_.Note(0));
     rocksdb::WriteBatch batch;
-    (void)batch.DeleteRange(kLogBegin, kLogEnd);
-    (void)batch.Put(kMetaKey, meta.SerializeAsString());
-    (void)batch.Put(kTermKey, TextOf(term));
-    (void)batch.Put(kIncompleteKey, "");
+    LogMarks::RemoveAll(&batch);
+    (void)batch.Put(keys::kMeta, meta.SerializeAsString());
+    (void)batch.Put(keys::kTerm, TextOf(term));
+    (void)batch.Put(keys::kIncomplete, "");
     TD_RETURN_IF_ERROR(WriteSynced(&batch, "cannot install a checkpoint in " + dir_));
     last_entry_ = 0;
     pending_file_.clear();
@@ -339,7 +365,7 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
 
   StatusOr<LogTerm> Term() override {
     std::string text;
-    const rocksdb::Status got = db_->Get({}, kTermKey, &text);
+    const rocksdb::Status got = db_->Get({}, keys::kTerm, &text);
     if (got.IsNotFound()) return LogTerm();
     TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read the term of " + dir_));
     LogTerm term;
@@ -356,13 +382,13 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
 
   Status SetTerm(const LogTerm& term) override {
     rocksdb::WriteBatch batch;
-    (void)batch.Put(kTermKey, TextOf(term));
+    (void)batch.Put(keys::kTerm, TextOf(term));
     return WriteSynced(&batch, "cannot write the term of " + dir_);
   }
 
   StatusOr<bool> Complete() override {
     std::string text;
-    const rocksdb::Status got = db_->Get({}, kIncompleteKey, &text);
+    const rocksdb::Status got = db_->Get({}, keys::kIncomplete, &text);
     if (got.IsNotFound()) return true;
     TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read " + dir_));
     return false;
@@ -370,7 +396,7 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
 
   Status SetComplete() override {
     rocksdb::WriteBatch batch;
-    (void)batch.Delete(kIncompleteKey);
+    (void)batch.Delete(keys::kIncomplete);
     return WriteSynced(&batch, "cannot write to " + dir_);
   }
 
@@ -415,10 +441,20 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     return bytes;
   }
 
-  void DropOldLog(uint64_t last) const {
+  // Returns the number of the first entry that stays in the log after a checkpoint. `needed`: first
+  // entry after the checkpoint. Older entries are no reason to reject a push for lack of space.
+  uint64_t FirstKept(uint64_t needed) const {
+    if (log_keep_bytes_ == 0) return needed;
+    const StatusOr<uint64_t> free = FreeBytes("data folder", dir_);
+    if (!free.ok() || *free < 4 * free_bytes_min_) return needed;
+    return marks_.FirstKept(needed, std::min(log_keep_bytes_, *free / 2));
+  }
+
+  // Removes the entries below `first` from RocksDB's files.
+  void DropOldLog(uint64_t first) const {
     const StatusOr<uint64_t> free = FreeBytes("data folder", dir_);
     const Status dropped =
-        free.ok() ? DropDeleted(*db_, LogKey(last + 1), kLogEnd, *free) : free.status();
+        free.ok() ? DropDeleted(*db_, keys::Log(first), keys::kLogEnd, *free) : free.status();
     LOG_IF(WARNING, !dropped.ok())
         << "cannot remove the old write-ahead log of " << dir_ << ": " << dropped.message();
   }
@@ -466,11 +502,12 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
   // numbers.
   Status EachGlobalSnapshot(const std::function<void(uint64_t, std::string_view)>& take) const {
     const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
-    const rocksdb::Slice prefix(kGlobalSnapshotBegin.data(), kGlobalSnapshotBegin.size());
+    const rocksdb::Slice prefix(keys::kSnapshotBegin);
     for (it->Seek(prefix); it->Valid() && it->key().starts_with(prefix); it->Next()) {
       uint64_t number = 0;
-      const std::string digits = it->key().ToString().substr(kGlobalSnapshotBegin.size());
-      if (absl::SimpleHexAtoi(digits, &number)) take(number, it->value().ToStringView());
+      if (keys::ParseNumbered(it->key().ToStringView(), keys::kSnapshotBegin, &number)) {
+        take(number, it->value().ToStringView());
+      }
     }
     return FromRocksdb(it->status(), "cannot read the snapshots of " + dir_);
   }
@@ -492,11 +529,19 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     });
   }
 
+  // Removes the value files that no record names.
+  void RemoveUnnamedValues() const TD_REQUIRES(mu_) {
+    std::string text;
+    ShardMeta checkpoint;
+    const rocksdb::Status got = db_->Get({}, keys::kMeta, &text);
+    if (got.ok() && checkpoint.ParseFromString(text)) RemoveValuesBut(checkpoint);
+  }
+
   // Returns the metadata of the full checkpoint on which the delta is based.
   StatusOr<ShardMeta> ReadBase(const ShardSnapshot& delta) const {
     TD_REQUIRE(delta.base.has_value());
     std::string text;
-    const rocksdb::Status got = db_->Get({}, kMetaKey, &text);
+    const rocksdb::Status got = db_->Get({}, keys::kMeta, &text);
     TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read the checkpoint of " + dir_));
     TD_ASSIGN_OR_RETURN(ShardMeta meta, ParseMeta(dir_ + ": record meta", text));
     if (meta.has_base()) {
@@ -527,13 +572,14 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
   }
 
   const std::string dir_;
-  const uint64_t free_bytes_min_;
+  const uint64_t free_bytes_min_, log_keep_bytes_;
   CheckpointThrottle* const pace_;
   // Number of the last synced log entry. ReadLog uses this number to detect the loss of synced
   // entries. RocksDB does not report a loss if the length in the newest record is damaged: RocksDB
   // treats the record as an incomplete write and drops it.
   PersistentCounter synced_;
   std::atomic<uint64_t> last_entry_ = 0;  // number of the last written log entry
+  LogMarks marks_;
   Mutex mu_;
   uint64_t last_file_ TD_GUARDED_BY(mu_) = 0;  // number of the newest value file
   // The value file that the last NewValuesFile named, until it is installed; "": none.
@@ -545,8 +591,8 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
 
 StatusOr<std::unique_ptr<Storage>> OpenRocksdbStorage(const std::string& dir,
                                                       CheckpointThrottle* pace,
-                                                      uint64_t free_bytes_min) {
-  auto storage = std::make_unique<RocksdbStorage>(dir, free_bytes_min, pace);
+                                                      const StoreSettings& settings) {
+  auto storage = std::make_unique<RocksdbStorage>(dir, settings, pace);
   TD_RETURN_IF_ERROR(storage->Open());
   return std::unique_ptr<Storage>(std::move(storage));
 }

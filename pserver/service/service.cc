@@ -66,6 +66,8 @@ StateLog::Transfer TransferOf(const ParcelDef& parcel, uint32_t peer) {
 
 // Maximum of FetchChangesRequest::wait_ms.
 constexpr uint32_t kChangeWaitMsMax = 60'000;
+// Maximum time in which standbys must fetch a restored state.
+constexpr Duration kRestoreWait = std::chrono::seconds(300);
 
 class PserverService final : public PserverHandlers {
  public:
@@ -148,7 +150,9 @@ class PserverService final : public PserverHandlers {
       reply->set_version(version);
       Tell(absl::StrFormat("version %d was restored in %.3f s", version,
                            Seconds(SteadyNow() - begin)));
-      return OkStatus();
+      // Without this wait, a promotion could return to the state before the restore.
+      return options_.source == nullptr ? OkStatus()
+                                        : options_.source->AwaitStandbys(begin + kRestoreWait);
     });
   }
   ServerUnaryReactor* PullState(CallbackServerContext* context, const PullStateRequest* request,
@@ -636,6 +640,8 @@ Status PserverService::DoGetStatus(StatusReply* reply) {
   for (const StoredGlobalSnapshot& snapshot : stored) {
     reply->add_cut(snapshot.number);
     reply->add_cut_version(snapshot.version);
+    reply->add_cut_time_us(snapshot.time_us);
+    reply->add_cut_bytes(snapshot.bytes);
   }
   return OkStatus();
 }

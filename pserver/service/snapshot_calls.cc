@@ -40,6 +40,7 @@ Status HoldPushes(const HoldPushesRequest& request, DurableShard& durable, HoldP
                                                   LeaseOf(request.lease_ms()), request.taker()));
   for (const SnapshotFrontier& mark : held.marks) ToProto(mark, reply->add_mark());
   ToProto(held.map, reply->mutable_map());
+  if (held.step) reply->set_step(*held.step);
   for (const StoredGlobalSnapshot& snapshot : stored) reply->add_cut(snapshot.number);
   return OkStatus();
 }
@@ -49,8 +50,14 @@ void TakeSnapshot(const TakeCutRequest& request, DurableShard& durable, TakeCutR
   SnapshotRequest order{
       request.cut(), {}, request.map_version(), LeaseOf(request.lease_ms()), request.taker()};
   for (const CutMarkDef& mark : request.mark()) order.marks.push_back(FromProto(mark));
+  if (request.has_step()) order.step = request.step();
+  GlobalSnapshotOrder all{.request = std::move(order),
+                          .time_us = request.time_us(),
+                          .complete = request.complete(),
+                          .whole = {request.whole().begin(), request.whole().end()}};
+  if (request.has_rebuilt()) all.rebuilt = request.rebuilt();
   durable.TakeGlobalSnapshot(
-      request.job(), std::move(order), request.complete(),
+      request.job(), std::move(all),
       [reply, done = std::move(done)](const StatusOr<DurableShard::SnapshotPart>& part) {
         if (!part.ok()) return done(part.status());
         reply->set_version(part->version);

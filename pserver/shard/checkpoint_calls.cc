@@ -67,8 +67,9 @@ void Shard::Checkpoints::Abandon(const Snapshotter::Copy& copy) {
 StatusOr<ShardSnapshot> Shard::Checkpoints::Restore(const SnapshotReader& read) {
   SnapshotLoader loader(shard_.factory_, shard_.options_.index);
   TD_RETURN_IF_ERROR(read(loader));
-  TD_RETURN_IF_ERROR(Replace(loader));
-  return loader.header();
+  ShardSnapshot header = loader.header();
+  TD_ASSIGN_OR_RETURN(header.log_number, Replace(loader));
+  return header;
 }
 
 Status Shard::Checkpoints::Restore(const ShardSnapshot& snapshot) {
@@ -80,7 +81,7 @@ Status Shard::Checkpoints::Restore(const ShardSnapshot& snapshot) {
   return Restore([&snapshot](SnapshotSink& sink) { return SendChunks(snapshot, sink); }).status();
 }
 
-Status Shard::Checkpoints::Replace(SnapshotLoader& loader) {
+StatusOr<uint64_t> Shard::Checkpoints::Replace(SnapshotLoader& loader) {
   const ShardSnapshot& header = loader.header();
   Turn turn(shard_);
   ShardState& state = shard_.state_;
@@ -105,12 +106,10 @@ Status Shard::Checkpoints::Replace(SnapshotLoader& loader) {
   shard_.gate_.OnStepEnded();
   shard_.restored_ = shard_.may_change_policy_ = true;
   state.Settle();
-  return OkStatus();
+  return state.journal.number();
 }
 
-void Shard::Checkpoints::Resume(const ShardSnapshot& snapshot) {
-  shard_.base_.Resume(snapshot);
-}
+void Shard::Checkpoints::Resume(const ShardSnapshot& snapshot) { shard_.base_.Resume(snapshot); }
 
 Status Shard::Checkpoints::Replay(LogEntry entry) {
   Turn turn(shard_);

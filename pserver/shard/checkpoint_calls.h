@@ -32,8 +32,9 @@ class Shard::Checkpoints {
   void Resume(const ShardSnapshot& snapshot);
 
   // Replaces the whole state by the snapshot that `read` sends. Returns the snapshot without
-  // values. The shard serves the old state until the snapshot is complete. Calls that wait then
-  // fail with ABORTED. On an error, nothing changes.
+  // values; its log_number is the number after which the changes of the new state begin. The shard
+  // serves the old state until the snapshot is complete. Calls that wait then fail with ABORTED. On
+  // an error, nothing changes.
   StatusOr<ShardSnapshot> Restore(const SnapshotReader& read);
   Status Restore(const ShardSnapshot& snapshot);
   // Applies the log entry that follows the restored snapshot or the last replayed entry. Replay
@@ -56,7 +57,8 @@ class Shard::Checkpoints {
  private:
   StatusOr<ShardSnapshot> Finish(Snapshotter::Copy& copy);
   void Abandon(const Snapshotter::Copy& copy);
-  Status Replace(SnapshotLoader& loader);
+  // Returns the number of the last change before the new state.
+  StatusOr<uint64_t> Replace(SnapshotLoader& loader);
 
   Shard& shard_;
 };

@@ -1,11 +1,13 @@
 #include "pserver/shard/durable_shard.h"
 
 #include <algorithm>
+#include <set>
 
 #include "common/base/check.h"
 #include "common/base/require.h"
 #include "pserver/shard/checkpoint_calls.h"
 #include "pserver/shard/global_snapshot_calls.h"
+#include "pserver/shard/state_replay.h"
 
 namespace tandem::pserver {
 namespace {
@@ -23,9 +25,13 @@ DurableShard::DurableShard(Options options, Storage* storage, const Clock& clock
     : aside_(std::move(options.aside)),
       later_(std::move(options.later)),
       pace_(options.pace),
+      keep_(options.keep),
       on_restore_begin_(std::move(options.on_restore_begin)),
       on_restore_end_(std::move(options.on_restore_end)),
       clock_(clock),
+      backend_(backend),
+      device_(device),
+      server_(options.shard.index),
       checkpoint_seconds_(metrics.GetHistogram("tandem_pserver_checkpoint_seconds",
                                                "Time to write a checkpoint",
                                                {1e-3, 1e-2, 0.1, 1, 10, 100})),
@@ -133,7 +139,11 @@ StatusOr<uint64_t> DurableShard::Restore(uint64_t number) {
   if (number == 0) Keeps(restored->version);
   // The log entries belong to the state before the restore. A new checkpoint deletes these entries.
   if (log_ != nullptr || number != 0) {
-    if (Status saved = Save().status(); !saved.ok()) {
+    Status saved = log_ == nullptr
+                       ? OkStatus()
+                       : storage_->BreakLog({.number = restored->log_number, .snapshot = number});
+    if (saved.ok()) saved = Save().status();
+    if (!saved.ok()) {
       TD_RETURN_IF_ERROR(end(RestoreEnd::kNotStored));
       return saved;
     }
@@ -148,10 +158,10 @@ StatusOr<std::vector<StoredGlobalSnapshot>> DurableShard::GlobalSnapshots() cons
 }
 
 void DurableShard::TakeGlobalSnapshot(
-    const std::string& job, SnapshotRequest order, uint64_t complete,
+    const std::string& job, GlobalSnapshotOrder order,
     const std::function<void(const StatusOr<SnapshotPart>&)>& done) {
   if (storage_ == nullptr) return done(NoFolder());
-  const uint64_t number = order.number;
+  const uint64_t number = order.request.number;
   if (number == 0)
     return done(InvalidArgument("the number of a snapshot is 0, expected at least 1"));
   bool first = false;
@@ -171,26 +181,134 @@ void DurableShard::TakeGlobalSnapshot(
   }
   if (known) return done(*known);
   if (!first) return;
-  const auto begun = [this, number, complete](StatusOr<PendingSnapshot> pending) {
+  if (order.rebuilt) {
+    // A failed attempt uses up its number too, because a repeated call gets the same reply.
+    shard_->global_snapshots().OnTaken(number);
+    const Status posted =
+        later_([this, number, order] { OnGlobalSnapshotEnd(number, Rebuild(order)); });
+    if (!posted.ok()) OnGlobalSnapshotEnd(number, Annotate(posted, "rebuilding a state"));
+    return;
+  }
+  SnapshotRequest request = std::move(order.request);
+  order.request = {.number = number};
+  const auto begun = [this, number, order](StatusOr<PendingSnapshot> pending) {
     if (!pending.ok()) return OnGlobalSnapshotEnd(number, pending.status());
     auto wish =
         std::make_shared<const CheckpointThrottle::Wish>(pace_, CheckpointThrottle::kAnswer);
-    const Status posted = later_([this, number, pending = *std::move(pending), complete, wish] {
-      OnGlobalSnapshotEnd(number, WriteGlobalSnapshot(number, pending, complete));
+    const Status posted = later_([this, number, pending = *std::move(pending), order, wish] {
+      OnGlobalSnapshotEnd(number, WriteGlobalSnapshot(order, pending));
     });
     if (!posted.ok()) OnGlobalSnapshotEnd(number, Annotate(posted, "writing the snapshot"));
   };
-  shard_->global_snapshots().Take(job, std::move(order), begun);
+  shard_->global_snapshots().Take(job, std::move(request), begun);
+}
+
+StatusOr<std::vector<uint64_t>> DurableShard::RemovableSnapshots(
+    const GlobalSnapshotOrder& order) const {
+  TD_REQUIRE(storage_ != nullptr && order.request.number != 0);
+  TD_ASSIGN_OR_RETURN(const std::vector<StoredGlobalSnapshot> stored, storage_->GlobalSnapshots());
+  // A snapshot that not all servers have must not take the place of one that all servers have.
+  std::vector<KeptState> candidates = {{order.request.number, order.time_us}};
+  for (const StoredGlobalSnapshot& s : stored) {
+    const bool whole = std::count(order.whole.begin(), order.whole.end(), s.number) != 0;
+    if (whole || s.number == order.complete) candidates.push_back({s.number, s.time_us});
+  }
+  const std::set<uint64_t> kept = Kept(keep_, std::move(candidates));
+  std::vector<uint64_t> removed;
+  for (const StoredGlobalSnapshot& s : stored) {
+    if (s.number < order.complete && !kept.contains(s.number)) removed.push_back(s.number);
+  }
+  return removed;
 }
 
 StatusOr<DurableShard::SnapshotPart> DurableShard::WriteGlobalSnapshot(
-    uint64_t number, const PendingSnapshot& pending, uint64_t complete) {
+    const GlobalSnapshotOrder& order, const PendingSnapshot& pending) {
   TD_ASSIGN_OR_RETURN(const ShardSnapshot copy, pending.copy());
+  TD_ASSIGN_OR_RETURN(const std::vector<uint64_t> removed, RemovableSnapshots(order));
+  const SnapshotName name{.number = order.request.number, .time_us = order.time_us};
   StatusOr<size_t> bytes;
-  const auto write = [&] { bytes = storage_->WriteGlobalSnapshot(number, copy, complete); };
+  const auto write = [&] { bytes = storage_->WriteGlobalSnapshot(name, copy, removed); };
   aside_ ? aside_(write) : write();
   if (!bytes.ok()) return bytes.status();
   return SnapshotPart{copy.version, *bytes, pending.held};
+}
+
+StatusOr<StoredGlobalSnapshot> DurableShard::BaseOf(uint64_t version) const {
+  TD_ASSIGN_OR_RETURN(const std::vector<StoredGlobalSnapshot> stored, storage_->GlobalSnapshots());
+  TD_ASSIGN_OR_RETURN(const LogBreak last_break, storage_->LastBreak());
+  std::optional<StoredGlobalSnapshot> best;
+  uint64_t lowest = UINT64_MAX;
+  const auto offer = [&](const StoredGlobalSnapshot& state) {
+    lowest = std::min(lowest, state.version);
+    if (state.version <= version && (!best || best->version < state.version)) best = state;
+  };
+  // A snapshot that was taken before the last restore is of another history, unless it is the
+  // restored one, to which the entries after the restore belong.
+  for (StoredGlobalSnapshot s : stored) {
+    if (last_break.number == 0 || s.log_number > last_break.number) offer(s);
+    if (last_break.snapshot != s.number) continue;
+    s.log_number = last_break.number;
+    offer(s);
+  }
+  const uint64_t stored_number = shard_->checkpoints().stored_number();
+  offer({.number = 0, .version = checkpoint_version(), .log_number = stored_number});
+  if (best) return *best;
+  return FailedPrecondition(
+      "step %d cannot be restored: the oldest state since the last restore is of step %d [TD4020]; "
+      "hint: run tandem snapshots to see the kept states",
+      version, lowest);
+}
+
+StatusOr<DurableShard::SnapshotPart> DurableShard::Rebuild(const GlobalSnapshotOrder& order) {
+  TD_REQUIRE(order.rebuilt.has_value());
+  const uint64_t version = *order.rebuilt;
+  const ShardInfo info = shard_->Info();
+  if (!info.initialised || info.config.mode != UpdatePolicy::kSync || log_ == nullptr) {
+    return FailedPrecondition(
+        "a step can be restored only in sync mode with --durability=logged, where a step is one "
+        "state of all servers [TD4020]; hint: run tandem restore --snapshot=N or --at=TIME");
+  }
+  TD_ASSIGN_OR_RETURN(const StoredGlobalSnapshot base, BaseOf(version));
+  StateReplay replay(server_, backend_, device_);
+  uint64_t log_number = base.log_number;
+  TD_REQUIRE(base.version <= version);
+  const auto read = [&](SnapshotSink& sink) -> Status {
+    if (base.number != 0) return storage_->ReadGlobalSnapshot(base.number, sink);
+    TD_ASSIGN_OR_RETURN(const bool found, storage_->Read(sink));
+    return found ? OkStatus() : NotFound("this server has no checkpoint [TD4011]");
+  };
+  if (base.number == 0) {
+    // No other checkpoint is written between the choice and the read.
+    MutexLock lock(mu_);
+    log_number = shard_->checkpoints().stored_number();
+    TD_RETURN_IF_ERROR(replay.Begin(read, log_number));
+  } else {
+    TD_RETURN_IF_ERROR(replay.Begin(read, log_number));
+  }
+  const auto reached = [&] { return replay.version() >= version; };
+  const Status scanned =
+      reached() ? OkStatus() : storage_->ScanLog(log_number + 1, [&](ScannedEntry scan) -> Status {
+        if (scan.entry.number != ++log_number) {
+          return FailedPrecondition(
+              "step %d cannot be restored: after the state of step %d the log begins with entry "
+              "%d, expected entry %d [TD4020]; hint: keep more of the log (--log_keep_mb)",
+              version, base.version, scan.entry.number, log_number);
+        }
+        TD_RETURN_IF_ERROR(replay.Add(std::move(scan.entry)));
+        return reached() ? Cancelled("the version is reached") : OkStatus();
+      });
+  if (!reached() && !scanned.ok()) return scanned;
+  if (replay.version() != version) {
+    return FailedPrecondition(
+        "step %d cannot be restored: the log ends at step %d [TD4020]; hint: choose an earlier "
+        "step",
+        version, replay.version());
+  }
+  TD_ASSIGN_OR_RETURN(const ShardSnapshot image, replay.Snapshot());
+  TD_ASSIGN_OR_RETURN(const size_t bytes,
+                      storage_->WriteGlobalSnapshot(
+                          {.number = order.request.number, .time_us = order.time_us}, image, {}));
+  return SnapshotPart{version, bytes, Duration::zero()};
 }
 
 void DurableShard::OnGlobalSnapshotEnd(uint64_t number, const StatusOr<SnapshotPart>& part) {

@@ -9,12 +9,23 @@
 #include <string>
 #include <vector>
 
+#include "common/base/keep_rules.h"
 #include "pserver/disk/checkpoint_throttle.h"
 #include "pserver/shard/shard.h"
 #include "pserver/storage/group_commit_log.h"
 #include "pserver/storage/storage.h"
 
 namespace tandem::pserver {
+
+// An order of a coordinator to take and store a global snapshot.
+struct GlobalSnapshotOrder {
+  SnapshotRequest request;
+  int64_t time_us = 0;          // as in SnapshotName
+  uint64_t complete = 0;        // number of the newest snapshot that all servers have; 0: none
+  std::vector<uint64_t> whole;  // numbers of all snapshots that all servers have
+  // Set: the snapshot is of this earlier version. It is made of a stored state and the log.
+  std::optional<uint64_t> rebuilt = {};
+};
 
 // A shard that stores its state. The owner calls Recover before any other call of the shard.
 // Thread-safe.
@@ -31,6 +42,7 @@ class DurableShard {
     // storage.
     bool logged = false;
     GroupLogOptions log;  // `on_full` is set by DurableShard
+    KeepRules keep;       // the global snapshots that stay on the disk
     // Runs a function on a low-priority thread and returns when the function has ended. null:
     // functions run on the thread of the caller.
     std::function<void(const std::function<void()>&)> aside;
@@ -77,11 +89,13 @@ class DurableShard {
     size_t bytes = 0;
     Duration held{};  // time for which the server paused new pushes
   };
-  // Calls Shard::GlobalSnapshots::Take and writes the snapshot. Then removes snapshots with numbers
-  // below `complete`. A repeated call gets the same reply as the first call, until another snapshot
-  // begins. FAILED_PRECONDITION: there is no storage. UNAVAILABLE: another snapshot is being
-  // written.
-  void TakeGlobalSnapshot(const std::string& job, SnapshotRequest order, uint64_t complete,
+  // Calls Shard::GlobalSnapshots::Take and writes the snapshot. Removes older snapshots that the
+  // rules (Options::keep) do not keep, but never the newest one that all servers have. A repeated
+  // call gets the same reply as the first call, until another snapshot begins. If
+  // GlobalSnapshotOrder::rebuilt is set, pushes continue meanwhile, and nothing is removed; the
+  // call needs the memory for a second copy of the state. FAILED_PRECONDITION: there is no storage,
+  // or the log does not reach this version. UNAVAILABLE: another snapshot is being written.
+  void TakeGlobalSnapshot(const std::string& job, GlobalSnapshotOrder order,
                           const std::function<void(const StatusOr<SnapshotPart>&)>& done);
   // Global snapshots on the disk, ascending; empty without a storage.
   StatusOr<std::vector<StoredGlobalSnapshot>> GlobalSnapshots() const;
@@ -109,8 +123,14 @@ class DurableShard {
   void SaveLater(uint64_t version, SnapshotFn copy);
   void ShortenLog();
 
-  StatusOr<SnapshotPart> WriteGlobalSnapshot(uint64_t number, const PendingSnapshot& pending,
-                                             uint64_t complete);
+  StatusOr<SnapshotPart> WriteGlobalSnapshot(const GlobalSnapshotOrder& order,
+                                             const PendingSnapshot& pending);
+  // Returns the numbers of the stored snapshots that may be removed when `order` is stored.
+  StatusOr<std::vector<uint64_t>> RemovableSnapshots(const GlobalSnapshotOrder& order) const;
+  StatusOr<SnapshotPart> Rebuild(const GlobalSnapshotOrder& order);
+  // Returns the newest stored state up to `version` from which the log continues to the present
+  // state. number 0: the checkpoint. FAILED_PRECONDITION: there is none.
+  StatusOr<StoredGlobalSnapshot> BaseOf(uint64_t version) const;
   void OnGlobalSnapshotEnd(uint64_t number, const StatusOr<SnapshotPart>& part);
 
   // Records `version` as the version of the checkpoint on the disk.
@@ -119,9 +139,13 @@ class DurableShard {
   const std::function<void(const std::function<void()>&)> aside_;
   const std::function<Status(std::function<void()>)> later_;
   CheckpointThrottle* const pace_;
+  const KeepRules keep_;
   const std::function<Status()> on_restore_begin_;
   const std::function<Status(RestoreEnd)> on_restore_end_;
   const Clock& clock_;
+  const exec::Backend& backend_;
+  Device& device_;
+  const int server_;  // index of this server
   Histogram& checkpoint_seconds_;
   Gauge& checkpoint_time_;
   Storage* const storage_;

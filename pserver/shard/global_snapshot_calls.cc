@@ -10,11 +10,6 @@ Status Shard::GlobalSnapshots::CheckPossible(const std::string& job) {
   TD_RETURN_IF_ERROR(shard_.replay_.CheckComplete());
   TD_RETURN_IF_ERROR(state.CheckInitialised());
   TD_RETURN_IF_ERROR(CheckJob(job, state.config.job));
-  if (state.sync()) {
-    return FailedPrecondition(
-        "a snapshot of all servers is not needed in sync mode, where checkpoints of one version "
-        "are consistent; hint: use tandem save, or --checkpoint_every_steps of the pservers");
-  }
   if (shard_.migrations_.moving()) {
     return Unavailable(
         "snapshot: servers are transferring rows; hint: try again after the migration");
@@ -25,13 +20,17 @@ Status Shard::GlobalSnapshots::CheckPossible(const std::string& job) {
 StatusOr<PausedState> Shard::GlobalSnapshots::Hold(const std::string& job, uint64_t number,
                                                    Duration lease, uint64_t taker) {
   Turn turn(shard_);
-  const TrainerRegistry& trainers = shard_.state_.trainers;
+  const ShardState& state = shard_.state_;
+  const TrainerRegistry& trainers = state.trainers;
   shard_.migrations_.Thaw();
-  shard_.OnHoldEnded(shard_.hold_.Expire(trainers, shard_.migrations_.placement()), turn.ready());
+  shard_.OnHoldEnded(shard_.hold_.Expire(trainers, shard_.migrations_.placement(), state.version),
+                     turn.ready());
   TD_RETURN_IF_ERROR(CheckPossible(job));
   TD_ASSIGN_OR_RETURN(std::vector<SnapshotFrontier> accepted,
-                      shard_.hold_.Hold(number, taker, lease, trainers));
-  return PausedState{.marks = std::move(accepted), .map = shard_.migrations_.moves().map};
+                      shard_.hold_.Hold(number, taker, lease, trainers, state.sync()));
+  return PausedState{.marks = std::move(accepted),
+                     .map = shard_.migrations_.moves().map,
+                     .step = state.sync() ? std::optional<uint64_t>(state.version) : std::nullopt};
 }
 
 void Shard::GlobalSnapshots::Release(const std::string& job, uint64_t number, uint64_t taker) {
@@ -45,6 +44,11 @@ Status Shard::GlobalSnapshots::Order(const std::string& job, SnapshotRequest& or
   const TrainerRegistry& trainers = shard_.state_.trainers;
   TD_RETURN_IF_ERROR(CheckPossible(job));
   TD_RETURN_IF_ERROR(shard_.hold_.CheckOrder(order, trainers));
+  if (shard_.state_.sync() != order.step.has_value()) {
+    return InvalidArgument(
+        "snapshot %d: the request must have a step in sync mode, and none in other modes",
+        order.number);
+  }
   // Adopts the newer incarnations that other servers know. Without this, an older incarnation,
   // whose pushes the other servers reject, could still push to this server.
   for (const SnapshotFrontier& frontier : order.marks) {

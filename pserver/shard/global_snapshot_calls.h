@@ -1,4 +1,4 @@
-// Calls to a shard for a global snapshot in a_sync mode (docs/internals/global-snapshot.md).
+// Calls to a shard for a global snapshot (docs/internals/global-snapshot.md).
 #pragma once
 
 #include <cstdint>

@@ -578,7 +578,7 @@ void Shard::ExpireWaiters() {
       calls_.Wake(ready);
       calls_.WakeBarriers(ready);
     }
-    OnHoldEnded(hold_.Expire(state_.trainers, migrations_.placement()), ready);
+    OnHoldEnded(hold_.Expire(state_.trainers, migrations_.placement(), state_.version), ready);
     const std::vector<int> unresponsive = timeouts_.Unresponsive(now, calls_.Awaited());
     for (const int r : unresponsive) {
       // Does not report a trainer that has never called, because the trainer may still be starting.
@@ -633,7 +633,7 @@ void Shard::BeginCheckpoint(Ready& ready) {
 
 void Shard::TryGlobalSnapshot(Ready& ready) {
   if (!hold_.ordered() || state_.journal.replaying()) return;
-  const Status verdict = hold_.Verdict(state_.trainers, migrations_.placement());
+  const Status verdict = hold_.Verdict(state_.trainers, migrations_.placement(), state_.version);
   if (verdict.code() == StatusCode::kUnavailable) return;
   StatusOr<Snapshotter::Copy> copy = verdict.ok()
                                          ? snapshotter_.Begin(/*delta=*/false, migrations_.moves())

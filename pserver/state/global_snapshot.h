@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -21,6 +22,7 @@ struct SnapshotFrontier {
 struct PausedState {
   std::vector<SnapshotFrontier> marks;  // accepted pushes of all trainers
   BucketMap map;
+  std::optional<uint64_t> step;  // in sync mode: the version of the server
 };
 struct SnapshotRequest {
   uint64_t number = 0;
@@ -28,10 +30,21 @@ struct SnapshotRequest {
   uint64_t map_version = 0;  // version of the bucket map in PausedState
   Duration lease{};          // maximum time for which the server waits for missing pushes
   uint64_t taker = 0;        // identifies the coordinator (HoldPushesRequest.taker)
+  // In sync mode: the highest version of all servers. The snapshot has this version on each server.
+  std::optional<uint64_t> step = {};
+};
+// Identifies a global snapshot in a store.
+struct SnapshotName {
+  uint64_t number = 0;
+  int64_t time_us = 0;  // microseconds of Unix time on the coordinator's clock; 0: unknown
 };
 // A global snapshot on the disk of a server.
 struct StoredGlobalSnapshot {
   uint64_t number = 0, version = 0;
+  int64_t time_us = 0;  // as in SnapshotName
+  uint64_t bytes = 0;   // size of its file of values
+  // Number of the last WAL entry whose change is in the snapshot; 0: the server has no log.
+  uint64_t log_number = 0;
   friend bool operator==(const StoredGlobalSnapshot&, const StoredGlobalSnapshot&) = default;
 };
 struct PendingSnapshot {

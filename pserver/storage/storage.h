@@ -15,6 +15,7 @@
 #include "pserver/state/shard_snapshot.h"
 #include "pserver/state/wal.h"
 #include "pserver/storage/checkpoint_files.h"
+#include "pserver/storage/scanned_entry.h"
 #include "pserver/storage/snapshot_chunks.h"
 
 namespace tandem::pserver {
@@ -38,10 +39,12 @@ class Storage {
   StatusOr<std::optional<ShardSnapshot>> Read();
 
   // ---- Global snapshots -------------------------------------------------------------------------
-  // Writes a full snapshot as global snapshot `number`, durably like Write, and returns the written
-  // bytes. The checkpoint stays. Removes all global snapshots with a number below `complete`.
-  virtual StatusOr<size_t> WriteGlobalSnapshot(uint64_t number, const ShardSnapshot& snapshot,
-                                               uint64_t complete) = 0;
+  // Writes a full snapshot as global snapshot `name`, durably like Write, and returns the written
+  // bytes. The checkpoint stays. Removes the global snapshots with the numbers `removed`: at the
+  // same moment or, if there is too little free space, before the write.
+  virtual StatusOr<size_t> WriteGlobalSnapshot(const SnapshotName& name,
+                                               const ShardSnapshot& snapshot,
+                                               std::span<const uint64_t> removed) = 0;
   // Passes global snapshot `number` to `sink`. NOT_FOUND: there is no such snapshot. DATA_LOSS: as
   // in Read.
   virtual Status ReadGlobalSnapshot(uint64_t number, SnapshotSink& sink) = 0;
@@ -66,6 +69,15 @@ class Storage {
   // entry is missing or damaged.
   virtual Status ReadLog(uint64_t after, const std::function<Status(LogEntry)>& take) = 0;
   virtual Status ClearLog() = 0;
+  // Records durably that another state was restored after entry LogBreak::number, so that later
+  // entries are no changes of the state before.
+  virtual Status BreakLog(const LogBreak& /*at*/) { return OkStatus(); }
+  // Returns the last restore that was recorded and whose entries are in the log.
+  virtual StatusOr<LogBreak> LastBreak() { return LogBreak(); }
+  // Calls `take` for the entries with the number `first` or a later one, also for those that the
+  // checkpoint contains and that the log still has, by ascending numbers. The log may begin later
+  // than `first`. Returns the first error of `take`. DATA_LOSS: as in ReadLog.
+  virtual Status ScanLog(uint64_t /*first*/, const ScanSink& /*take*/) { return OkStatus(); }
 
   // Returns the part that replication needs, which lives as long as the store; null: the store has
   // no files.

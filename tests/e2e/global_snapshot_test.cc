@@ -29,7 +29,7 @@ class CutTest : public JobTest {
         "tandem-pserver",
         std::vector<std::string>{"--listen=" + endpoints_[i], "--index=" + index, "--job=cut",
                                  "--data_dir=" + Path("data-" + index), "--durability=logged",
-                                 "--wal_sync=none"},
+                                 "--wal_sync=none", "--snapshot_keep=" + keep_},
         std::map<std::string, std::string>{}, Path("server-" + index));
     ASSERT_TRUE(servers_[i]->WaitForText("listening on", 60)) << servers_[i]->Output();
   }
@@ -52,7 +52,7 @@ class CutTest : public JobTest {
     CHECK(client.ok()) << client.status();
     std::vector<ps::PsVariable> variables;
     for (const std::string& name : names_) variables.push_back({name, Shape{kTrainers}});
-    const auto state = (*client)->Configure(variables, ps::PsMode::kASync, {});
+    const auto state = (*client)->Configure(variables, mode_, {});
     CHECK(state.ok()) << state.status();
     return *std::move(client);
   }
@@ -60,6 +60,15 @@ class CutTest : public JobTest {
     std::promise<Status> done;
     begin([&done](Status status) { done.set_value(std::move(status)); });
     return done.get_future().get();
+  }
+  // Waits until all trainers have pushed the steps before `step`.
+  static bool AwaitStep(ps::PsClient& client, uint64_t step, const std::vector<ps::PsTensor>& to) {
+    const Status status = Await([&](const auto& done) {
+      client.Pull({.version = step}, to,
+                  [done](const StatusOr<uint64_t>& version) { done(version.status()); });
+    });
+    EXPECT_TRUE(status.ok()) << status;
+    return status.ok();
   }
   void Train(int trainer) {
     const auto client = Client(trainer);
@@ -79,6 +88,7 @@ class CutTest : public JobTest {
       EXPECT_TRUE(status.ok()) << status;
       if (!status.ok()) return;
       ++acknowledged_[static_cast<size_t>(trainer)];
+      if (mode_ == ps::PsMode::kSync && !AwaitStep(*client, step + 1, first)) break;
     }
     EXPECT_TRUE(client->Complete().ok());
   }
@@ -140,6 +150,8 @@ class CutTest : public JobTest {
   std::vector<std::atomic<int64_t>> acknowledged_ = std::vector<std::atomic<int64_t>>(kTrainers);
   std::atomic<bool> stop_ = false;
   int commands_ = 0;
+  std::string keep_ = "last=2";
+  ps::PsMode mode_ = ps::PsMode::kASync;
 };
 
 TEST_F(CutTest, AllServersGoBackToOneState) {
@@ -198,6 +210,65 @@ TEST_F(CutTest, ServersAndCommandMayBeKilledMeanwhile) {
   const auto back = Tandem({"restore", "--snapshot"});
   EXPECT_EQ(back->Wait(120), 0) << back->Output();
   ExpectOneState(least);
+}
+
+TEST_F(CutTest, KeptSnapshotsAreListedAndRestoredByNumberAndTime) {
+  keep_ = "last=3,hourly=2";
+  Begin();
+  std::vector<std::vector<int64_t>> before;
+  for (int n = 0; n < 5 && !HasFailure(); ++n) {
+    before.push_back(Acknowledged());
+    Answer({"save", "--snapshot", "-o", "json"});
+    GoOn();
+  }
+  End();
+  const auto list = Tandem({"snapshots", "-o", "json"});
+  ASSERT_EQ(list->Wait(60), 0) << list->Output();
+  const nlohmann::json found = nlohmann::json::parse(list->Output());
+  // The test may begin in one hour and end in the next.
+  ASSERT_GE(found.size(), 3u) << list->Output();
+  ASSERT_LE(found.size(), 4u) << list->Output();
+  const size_t first = found.size() - 3;
+  std::map<std::string, uint64_t> newest;
+  for (size_t i = 0; i < found.size(); ++i) {
+    EXPECT_TRUE(found[i]["whole"].get<bool>());
+    EXPECT_GT(found[i]["bytes"].get<uint64_t>(), 0u);
+    newest[found[i]["time"].get<std::string>()] = found[i]["snapshot"].get<uint64_t>();
+  }
+  const auto oldest = found[first]["snapshot"].get<uint64_t>();
+  const auto back = Answer({"restore", "--snapshot=" + std::to_string(oldest), "-o", "json"});
+  EXPECT_EQ(back["snapshot"].get<uint64_t>(), oldest);
+  ExpectOneState(before[2]);
+  for (const auto& [time, number] : newest) {
+    const auto at = Answer({"restore", "--at=" + time, "-o", "json"});
+    EXPECT_EQ(at["snapshot"].get<uint64_t>(), number) << time;
+  }
+  ExpectOneState(before[4]);
+  const auto early = Tandem({"restore", "--at=2001-01-01 00:00"});
+  EXPECT_NE(early->Wait(60), 0);
+  EXPECT_THAT(early->Output(), HasSubstr("was taken after this time [TD4020]"));
+  const auto bad = Tandem({"restore", "--at=yesterday"});
+  EXPECT_NE(bad->Wait(60), 0);
+  EXPECT_THAT(bad->Output(), HasSubstr("expected a time in UTC"));
+}
+
+TEST_F(CutTest, InSyncModeASnapshotIsOneStep) {
+  mode_ = ps::PsMode::kSync;
+  Begin();
+  std::vector<uint64_t> versions;
+  for (int n = 0; n < 4 && !HasFailure(); ++n) {
+    const auto taken = Answer({"save", "--snapshot", "-o", "json"});
+    versions.push_back(taken["pservers"][0]["version"].get<uint64_t>());
+    for (const auto& server : taken["pservers"]) {
+      EXPECT_EQ(server["version"].get<uint64_t>(), versions.back());
+    }
+    GoOn();
+  }
+  // In sync mode a step needs both trainers, so both end together.
+  Tandem({"save", "--snapshot"})->Wait(60);
+  End();
+  const auto back = Answer({"restore", "--snapshot", "-o", "json"});
+  EXPECT_GE(back["pservers"][0]["version"].get<uint64_t>(), versions.back());
 }
 
 TEST_F(CutTest, WhatThereIsNotIsSaid) {

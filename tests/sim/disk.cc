@@ -61,12 +61,12 @@ class SimDisk::Session final : public Storage, public CheckpointFiles {
     return true;
   }
 
-  StatusOr<size_t> WriteGlobalSnapshot(uint64_t cut, const ShardSnapshot& image,
-                                       uint64_t complete) override {
+  StatusOr<size_t> WriteGlobalSnapshot(const SnapshotName& name, const ShardSnapshot& image,
+                                       std::span<const uint64_t> removed) override {
     TD_RETURN_IF_ERROR(disk_.Begin(id_));
-    disk_.world_.Note("cut written", cut, image.version);
-    disk_.cuts_.erase(disk_.cuts_.begin(), disk_.cuts_.lower_bound(complete));
-    disk_.cuts_[cut] = image;
+    disk_.world_.Note("cut written", name.number, image.version);
+    for (const uint64_t number : removed) disk_.cuts_.erase(number);
+    disk_.cuts_[name.number] = image;
     if (!disk_.history_.empty()) disk_.synced_ = disk_.history_.rbegin()->first;
     TD_RETURN_IF_ERROR(disk_.End(id_));
     return image.bytes();

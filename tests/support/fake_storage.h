@@ -20,8 +20,9 @@ class FakeStorage final : public pserver::Storage {
 
   StatusOr<size_t> Write(const pserver::ShardSnapshot& image) override { return image.bytes(); }
   StatusOr<bool> Read(pserver::SnapshotSink& /*taker*/) override { return false; }
-  StatusOr<size_t> WriteGlobalSnapshot(uint64_t /*cut*/, const pserver::ShardSnapshot& image,
-                                       uint64_t) override {
+  StatusOr<size_t> WriteGlobalSnapshot(const pserver::SnapshotName& /*name*/,
+                                       const pserver::ShardSnapshot& image,
+                                       std::span<const uint64_t>) override {
     return image.bytes();
   }
   Status ReadGlobalSnapshot(uint64_t cut, pserver::SnapshotSink& /*taker*/) override {

@@ -246,6 +246,9 @@ void NoteEvent(const JobAccess& job, const JobEvent& event) {
                job.dir.c_str(), ToString(added).c_str());
 }
 
+// Minimum time limit of a restore, which reads a checkpoint and waits for standbys.
+constexpr Duration kRestoreTimeout = std::chrono::seconds(320);
+
 struct ServerAccess::Impl {
   Endpoint endpoint;
   std::string name, job, uri;
@@ -255,12 +258,13 @@ struct ServerAccess::Impl {
   std::unique_ptr<ps::BlockingCalls> calls;
 
   Status Call(rpc::PserverCall call, const google::protobuf::MessageLite& request,
-              google::protobuf::MessageLite* reply) const {
+              google::protobuf::MessageLite* reply, Duration timeout_min = {}) const {
     TD_RETURN_IF_ERROR(
         Annotate(rpc::CheckSendsInTheClear(endpoint, tls, insecure_allow_network), name));
     // Probes the server before the gRPC call. The probe is fast and reports the cause of a failure.
     TD_RETURN_IF_ERROR(Annotate(rpc::ProbeConnection(endpoint, tls, uri, timeout), name));
-    return Annotate(calls->Call(call, request, reply, SteadyNow() + timeout), name);
+    return Annotate(calls->Call(call, request, reply, SteadyNow() + std::max(timeout, timeout_min)),
+                    name);
   }
 };
 
@@ -309,7 +313,8 @@ StatusOr<uint64_t> ServerAccess::Restore() {
   RestoreCheckpointRequest request;
   RestoreCheckpointReply reply;
   request.set_job(impl_->job);
-  TD_RETURN_IF_ERROR(impl_->Call(rpc::PserverCall::kRestoreCheckpoint, request, &reply));
+  TD_RETURN_IF_ERROR(
+      impl_->Call(rpc::PserverCall::kRestoreCheckpoint, request, &reply, kRestoreTimeout));
   return reply.version();
 }
 

@@ -69,6 +69,11 @@ Status Save(const ParsedArgs& args) {
         "hint: remove --mode");
   }
   if (args.Has("snapshot")) return SaveGlobalSnapshot(args);
+  if (args.Has("every_s")) {
+    return InvalidArgument(
+        "--every_s has no effect without --snapshot [TD1005]; hint: pservers write checkpoints "
+        "repeatedly with --checkpoint_every_steps");
+  }
   const std::string mode = args.Get("mode", "full");
   if (mode != "full" && mode != "base" && mode != "delta") {
     return InvalidArgument("--mode=%s: expected full (or its synonym base) or delta [TD1006]",
@@ -121,8 +126,16 @@ Status Restore(const ParsedArgs& args) {
     return InvalidArgument(
         "--list and --snapshot exclude each other [TD1005]; hint: use one of them");
   }
+  if (args.Has("at") && args.Get("snapshot", "true") != "true") {
+    return InvalidArgument(
+        "--at and --snapshot=N exclude each other [TD1005]; hint: use one of them");
+  }
+  if (args.Has("step") && (args.Has("at") || args.Has("snapshot"))) {
+    return InvalidArgument("--step excludes --at and --snapshot [TD1005]; hint: use one of them");
+  }
   if (args.Has("list")) return ListGlobalSnapshots(args);
-  if (args.Has("snapshot")) return RestoreGlobalSnapshot(args);
+  if (args.Has("snapshot") || args.Has("at") || args.Has("step"))
+    return RestoreGlobalSnapshot(args);
   TD_RETURN_IF_ERROR(CheckAllCanGoBack(args));
   return OnEachServer(args, [](ServerAccess& server, Json* facts) -> StatusOr<std::string> {
     TD_ASSIGN_OR_RETURN(const uint64_t version, server.Restore());
@@ -211,11 +224,13 @@ int RunSave(const Args& args) {
       "the table rows that changed after the last full checkpoint (its base),\nand replaces an "
       "older delta; tandem restore reads both.\nIn a_sync modes the servers' checkpoints are of "
       "different times. --snapshot writes one consistent\nsnapshot of all servers: it contains "
-      "each acknowledged push completely or not at all.\n",
+      "each acknowledged push completely or not at all. It is kept as the\nrules of tandemrun "
+      "--snapshot_keep say (tandem snapshots lists them).\n",
       AccessFlags(
           {{"mode", "", "MODE", "full (default; also: base) or delta"},
            {"snapshot", "cut", "",
-            "write one consistent snapshot of all servers, in addition to their checkpoints"}}),
+            "write one consistent snapshot of all servers, in addition to their checkpoints"},
+           {"every_s", "", "N", "with --snapshot: repeat every N seconds until the job ends"}}),
       args, Save);
 }
 
@@ -227,7 +242,13 @@ int RunRestore(const Args& args) {
       AccessFlags(
           {{"snapshot", "cut", "[=N]",
             "restore snapshot N (save --snapshot); without N the newest one that all servers have"},
-           {"list", "", "", "list the snapshots without restoring one"}}),
+           {"at", "", "TIME",
+            "restore the newest snapshot of this time in UTC or before, such as "
+            "2026-11-28T20:00:00Z"},
+           {"step", "", "N",
+            "sync mode: restore the state after step N from an older state and the logs of the "
+            "pservers (tandemrun --log_keep_mb)"},
+           {"list", "", "", "list the snapshots without restoring one (tandem snapshots)"}}),
       args, Restore);
 }
 

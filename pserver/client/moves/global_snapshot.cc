@@ -43,15 +43,37 @@ Duration GlobalSnapshotReport::held() const {
   return longest;
 }
 
-uint64_t NewestCommon(const std::vector<std::vector<uint64_t>>& lists) {
-  if (lists.empty()) return 0;
-  for (auto it = lists[0].rbegin(); it != lists[0].rend(); ++it) {
-    const bool everywhere = std::all_of(lists.begin(), lists.end(), [it](const auto& of_server) {
-      return std::binary_search(of_server.begin(), of_server.end(), *it);
+uint64_t FoundGlobalSnapshot::bytes() const {
+  uint64_t sum = 0;
+  for (const ServerSnapshot& s : servers) sum += s.bytes;
+  return sum;
+}
+
+std::vector<uint64_t> CommonNumbers(const std::vector<std::vector<uint64_t>>& lists) {
+  std::vector<uint64_t> common;
+  if (lists.empty()) return common;
+  for (const uint64_t number : lists[0]) {
+    const bool everywhere = std::all_of(lists.begin(), lists.end(), [number](const auto& list) {
+      return std::binary_search(list.begin(), list.end(), number);
     });
-    if (everywhere) return *it;
+    if (everywhere) common.push_back(number);
   }
-  return 0;
+  return common;
+}
+
+StatusOr<uint64_t> NumberAt(const std::vector<FoundGlobalSnapshot>& found, int64_t time_us) {
+  uint64_t number = 0, oldest = 0;
+  for (const FoundGlobalSnapshot& f : found) {
+    if (!f.whole || f.time_us == 0) continue;
+    if (oldest == 0) oldest = f.number;
+    if (f.time_us <= time_us) number = f.number;
+  }
+  if (number != 0) return number;
+  if (oldest == 0) return NotFound("no snapshot with a known time exists on all servers [TD4020]");
+  return NotFound(
+      "the oldest snapshot, %d, was taken after this time [TD4020]; hint: run tandem snapshots to "
+      "see the times",
+      oldest);
 }
 
 template <typename Request, typename Reply>
@@ -155,19 +177,23 @@ StatusOr<GlobalSnapshotReport> GlobalSnapshotCoordinator::TakeHeld(uint64_t numb
   TD_RETURN_IF_ERROR(Hold(number, &held));
   TD_ASSIGN_OR_RETURN(const std::vector<CutMarkDef> marks, Merge(held));
   BucketMap map;
+  TakeCutRequest request;
   std::vector<std::vector<uint64_t>> lists;
   for (const HoldPushesReply& reply : held) {
     map.Learn(FromProto(reply.map()));
     lists.emplace_back(reply.cut().begin(), reply.cut().end());
+    if (reply.has_step()) request.set_step(std::max<uint64_t>(request.step(), reply.step()));
   }
   TD_RETURN_IF_ERROR(CheckServers(map));
-  TakeCutRequest request;
   request.set_job(options_.job);
   request.set_cut(number);
   request.set_taker(options_.taker);
   for (const CutMarkDef& mark : marks) *request.add_mark() = mark;
   request.set_map_version(map.version());
-  request.set_complete(NewestCommon(lists));
+  const std::vector<uint64_t> whole = CommonNumbers(lists);
+  request.set_complete(whole.empty() ? 0 : whole.back());
+  request.mutable_whole()->Add(whole.begin(), whole.end());
+  request.set_time_us(options_.time_us);
   request.set_lease_ms(static_cast<uint64_t>(Millis(options_.lease)));
   std::vector<TakeCutReply> taken;
   TD_RETURN_IF_ERROR(CallAll(PserverCall::kTakeSnapshot, request,
@@ -202,7 +228,9 @@ StatusOr<std::vector<FoundGlobalSnapshot>> GlobalSnapshotCoordinator::Find() {
       FoundGlobalSnapshot& snapshot = found[states[i].cut(c)];
       snapshot.number = states[i].cut(c);
       const uint64_t version = c < states[i].cut_version_size() ? states[i].cut_version(c) : 0;
-      snapshot.servers.push_back({servers_[i].server, servers_[i].address, version});
+      if (c < states[i].cut_time_us_size()) snapshot.time_us = states[i].cut_time_us(c);
+      const uint64_t bytes = c < states[i].cut_bytes_size() ? states[i].cut_bytes(c) : 0;
+      snapshot.servers.push_back({servers_[i].server, servers_[i].address, version, bytes});
     }
   }
   std::vector<FoundGlobalSnapshot> all;
@@ -253,6 +281,18 @@ StatusOr<uint64_t> GlobalSnapshotCoordinator::NextNumber() {
   if (highest == UINT64_MAX)
     return FailedPrecondition("the highest snapshot number, %d, is already used [TD4020]", highest);
   return highest + 1;
+}
+
+StatusOr<uint64_t> GlobalSnapshotCoordinator::Rebuild(uint64_t step) {
+  TD_RETURN_IF_ERROR(FindServers());
+  TakeCutRequest request;
+  TD_ASSIGN_OR_RETURN(const uint64_t number, NextNumber());
+  request.set_job(options_.job);
+  request.set_cut(number);
+  request.set_rebuilt(step);
+  std::vector<TakeCutReply> taken;
+  TD_RETURN_IF_ERROR(CallAll(PserverCall::kTakeSnapshot, request, options_.write_timeout, &taken));
+  return number;
 }
 
 StatusOr<GlobalSnapshotReport> GlobalSnapshotCoordinator::Take(uint64_t number) {

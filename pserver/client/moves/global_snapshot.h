@@ -1,4 +1,4 @@
-// Takes a global snapshot over all servers of a running a_sync job (`tandem save --snapshot`). This
+// Takes a global snapshot over all servers of a running job (`tandem save --snapshot`). This
 // header does not include gRPC.
 //
 // The process that takes the snapshot may be killed at any time, because servers hold new pushes
@@ -32,6 +32,7 @@ struct GlobalSnapshotOptions {
   Duration lease = std::chrono::seconds(2);  // maximum time for which servers hold pushes
   std::set<int> drained;  // servers that gave all their buckets away and may have stopped
   uint64_t taker = 0;     // random number that distinguishes concurrent coordinators
+  int64_t time_us = 0;    // time of the snapshot in microseconds of Unix time; 0: unknown
 };
 struct ServerSnapshot {
   int server = 0;
@@ -49,12 +50,16 @@ struct GlobalSnapshotReport {
 struct FoundGlobalSnapshot {
   uint64_t number = 0;
   bool whole = false;
+  int64_t time_us = 0;  // the time in microseconds of Unix time that the coordinator chose; 0: none
   std::vector<ServerSnapshot> servers;
+  uint64_t bytes() const;  // sum over the servers
 };
 
-// Returns the highest number that all lists contain; 0: there is none. The numbers of each list
-// ascend.
-uint64_t NewestCommon(const std::vector<std::vector<uint64_t>>& lists);
+// Returns the numbers that all lists contain. The numbers of each list, and of the result, ascend.
+std::vector<uint64_t> CommonNumbers(const std::vector<std::vector<uint64_t>>& lists);
+// Returns the newest snapshot that all servers have and that was taken at `time_us` or before.
+// NOT_FOUND: there is none (the message names the oldest).
+StatusOr<uint64_t> NumberAt(const std::vector<FoundGlobalSnapshot>& found, int64_t time_us);
 
 // Takes, lists and restores global snapshots. Not thread-safe. Calls block.
 class GlobalSnapshotCoordinator {
@@ -69,6 +74,10 @@ class GlobalSnapshotCoordinator {
   // this snapshot, and pushes continue. The message names the server, or the missing push and its
   // trainer. UNAVAILABLE, DEADLINE_EXCEEDED: a later attempt may succeed.
   StatusOr<GlobalSnapshotReport> Take(uint64_t number = 0);
+  // Makes a snapshot of step `step`, which is over, from older states and the logs of the servers
+  // (sync mode only). Changes no state. Returns the number of the snapshot. FAILED_PRECONDITION: a
+  // server cannot (the message names it and the reason); the others may have their part of it.
+  StatusOr<uint64_t> Rebuild(uint64_t step);
   // Returns all snapshots on the disks of the servers, in ascending order.
   StatusOr<std::vector<FoundGlobalSnapshot>> Find();
   // Restores snapshot `number` on all servers; 0: the newest snapshot that all servers have.

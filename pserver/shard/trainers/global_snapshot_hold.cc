@@ -9,7 +9,8 @@ namespace tandem::pserver {
 
 StatusOr<std::vector<SnapshotFrontier>> GlobalSnapshotHold::Hold(uint64_t number, uint64_t taker,
                                                                  Duration lease,
-                                                                 const TrainerRegistry& trainers) {
+                                                                 const TrainerRegistry& trainers,
+                                                                 bool sync) {
   if (number <= last_) {
     return FailedPrecondition(
         "snapshot %d: the number must be higher than the number of the last snapshot, %d [TD4020]; "
@@ -23,7 +24,7 @@ StatusOr<std::vector<SnapshotFrontier>> GlobalSnapshotHold::Hold(uint64_t number
   std::vector<SnapshotFrontier> frontiers;
   for (int r = 0; r < trainers.size(); ++r) {
     const TrainerRegistry::Trainer& t = trainers[r];
-    if (SentNumbers::At(t.numbers.sent, server_) < t.taken.highest()) {
+    if (!sync && SentNumbers::At(t.numbers.sent, server_) < t.taken.highest()) {
       return FailedPrecondition(
           "trainer %d does not number its messages (PushRequest.sent), which a snapshot needs "
           "[TD6022]; hint: use a client of this version",
@@ -72,7 +73,9 @@ void GlobalSnapshotHold::Order(SnapshotRequest order, Done done) {
 
 Status GlobalSnapshotHold::Admits(const PushHead& head) const {
   if (!active()) return OkStatus();
-  if (hold_.order) {
+  if (hold_.order && hold_.order->step) {
+    if (head.step < *hold_.order->step) return OkStatus();
+  } else if (hold_.order) {
     const SnapshotFrontier& frontier = hold_.order->marks[static_cast<size_t>(head.caller.trainer)];
     if (frontier.incarnation == head.caller.incarnation &&
         head.sequence <= SentNumbers::At(frontier.numbers.sent, server_)) {
@@ -85,16 +88,27 @@ Status GlobalSnapshotHold::Admits(const PushHead& head) const {
       head.caller.trainer, head.sequence, hold_.number);
 }
 
-Status GlobalSnapshotHold::Verdict(const TrainerRegistry& trainers,
-                                   const BucketPlacement& buckets) const {
+Status GlobalSnapshotHold::Verdict(const TrainerRegistry& trainers, const BucketPlacement& buckets,
+                                   uint64_t version) const {
   TD_REQUIRE(ordered());
   if (buckets.map_version != hold_.order->map_version || buckets.moving) {
     return Aborted("the snapshot failed, because rows moved between servers");
   }
+  if (hold_.order->step) return VerdictAtStep(*hold_.order->step, version);
   for (const SnapshotFrontier& frontier : hold_.order->marks) {
     TD_RETURN_IF_ERROR(VerdictOf(frontier, trainers));
   }
   return OkStatus();
+}
+
+Status GlobalSnapshotHold::VerdictAtStep(uint64_t step, uint64_t version) {
+  if (version == step) return OkStatus();
+  if (version > step) {
+    return Aborted("the snapshot of version %d failed, because this server has version %d", step,
+                   version);
+  }
+  return Unavailable("this server has version %d, and pushes of step %d are missing", version,
+                     version + 1);
 }
 
 Status GlobalSnapshotHold::VerdictOf(const SnapshotFrontier& frontier,
@@ -130,11 +144,12 @@ std::optional<GlobalSnapshotHold::Ended> GlobalSnapshotHold::End(const Status& w
   return ended;
 }
 
-std::optional<GlobalSnapshotHold::Ended> GlobalSnapshotHold::Expire(
-    const TrainerRegistry& trainers, const BucketPlacement& buckets) {
+std::optional<GlobalSnapshotHold::Ended> GlobalSnapshotHold::Expire(const TrainerRegistry& trainers,
+                                                                    const BucketPlacement& buckets,
+                                                                    uint64_t version) {
   const Time now = clock_.Now();
   if (hold_.number == 0 || now < hold_.until) return std::nullopt;
-  const Status missing = ordered() ? Verdict(trainers, buckets) : OkStatus();
+  const Status missing = ordered() ? Verdict(trainers, buckets, version) : OkStatus();
   return End(DeadlineExceeded("snapshot %d timed out after %.1f s: %s", hold_.number,
                               Seconds(now - hold_.since), std::string(missing.message())));
 }

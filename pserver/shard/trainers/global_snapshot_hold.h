@@ -47,10 +47,12 @@ class GlobalSnapshotHold {
   Time NextDeadline() const { return ordered() ? hold_.until : Time::max(); }
 
   // Holds new pushes for the lease, or prolongs the hold for snapshot `number`. Returns the
-  // accepted pushes of all trainers. FAILED_PRECONDITION: this snapshot is over, or a trainer does
-  // not number its messages (PushRequest.sent). UNAVAILABLE: pushes are held for another snapshot.
+  // accepted pushes of all trainers. `sync`: the job is in sync mode, where steps and not the
+  // numbers of messages define the snapshot. FAILED_PRECONDITION: this snapshot is over, or a
+  // trainer does not number its messages (PushRequest.sent). UNAVAILABLE: pushes are held for
+  // another snapshot.
   StatusOr<std::vector<SnapshotFrontier>> Hold(uint64_t number, uint64_t taker, Duration lease,
-                                               const TrainerRegistry& trainers);
+                                               const TrainerRegistry& trainers, bool sync = false);
   // Checks whether Order may be called. ABORTED: pushes are not held for this snapshot.
   // INVALID_ARGUMENT: the order does not list the frontiers of all trainers by rank.
   Status CheckOrder(const SnapshotRequest& order, const TrainerRegistry& trainers) const;
@@ -61,15 +63,18 @@ class GlobalSnapshotHold {
   // OK: the shard may accept the push now. OUT_OF_RANGE: the sender must retry the push later.
   Status Admits(const PushHead& head) const;
   // OK: the shard has exactly the pushes of the snapshot. UNAVAILABLE: a push is still missing (the
-  // message names the push). ABORTED: the snapshot is impossible. REQUIRES: ordered().
-  Status Verdict(const TrainerRegistry& trainers, const BucketPlacement& buckets) const;
+  // message names the push). ABORTED: the snapshot is impossible. `version`: version of the shard.
+  // REQUIRES: ordered().
+  Status Verdict(const TrainerRegistry& trainers, const BucketPlacement& buckets,
+                 uint64_t version) const;
 
   // End, Expire and Release return the ended hold; nullopt: no hold ended. End ends the hold with
   // the reason `why`.
   std::optional<Ended> End(const Status& why);
   // Ends the hold with DEADLINE_EXCEEDED if its lease has ended. The message says why the snapshot
   // was not made.
-  std::optional<Ended> Expire(const TrainerRegistry& trainers, const BucketPlacement& buckets);
+  std::optional<Ended> Expire(const TrainerRegistry& trainers, const BucketPlacement& buckets,
+                              uint64_t version);
   // Ends the hold because the coordinator abandoned snapshot `number`. Has no effect if another
   // `taker` holds pushes for this number.
   std::optional<Ended> Release(uint64_t number, uint64_t taker);
@@ -84,6 +89,8 @@ class GlobalSnapshotHold {
     std::optional<SnapshotRequest> order;
     Done done;  // receives the snapshot; set together with `order`
   };
+  // Returns the verdict in sync mode, where the snapshot has version `step`.
+  static Status VerdictAtStep(uint64_t step, uint64_t version);
   // Returns the verdict for one trainer. OK: the server accepted the pushes of the trainer up to
   // `frontier`, and no later push.
   Status VerdictOf(const SnapshotFrontier& frontier, const TrainerRegistry& trainers) const;

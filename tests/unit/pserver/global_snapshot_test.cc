@@ -41,10 +41,11 @@ class CutTest : public ShardFixture {
     return shard_->global_snapshots().Hold("job", cut, seconds(2));
   }
   // Calls Take for snapshot `cut`. *answer_ gets the reply.
-  void Take(uint64_t cut, std::vector<SnapshotFrontier> marks) {
+  void Take(uint64_t cut, std::vector<SnapshotFrontier> marks,
+            std::optional<uint64_t> step = std::nullopt) {
     answer_ = std::make_shared<StatusOr<PendingSnapshot>>(Unimplemented("pending"));
     shard_->global_snapshots().Take(
-        "job", {cut, std::move(marks), 0, seconds(2)},
+        "job", {.number = cut, .marks = std::move(marks), .lease = seconds(2), .step = step},
         [answer = answer_](StatusOr<PendingSnapshot> image) { *answer = std::move(image); });
   }
   std::string Said() const { return std::string(answer_->status().message()); }
@@ -153,7 +154,7 @@ TEST_F(CutTest, ANumberThatIsNotAboveThoseOnTheDiskIsRefused) {
   Start(Config(1, UpdatePolicy::kASync));
   ASSERT_TRUE(PushOnce(Stamped(0, 1, {1, 1}, {0, 0})).ok());
   ASSERT_TRUE(storage->Write(*shard_->checkpoints().Take()).ok());
-  ASSERT_TRUE(storage->WriteGlobalSnapshot(1000, *shard_->checkpoints().Take(), 0).ok());
+  ASSERT_TRUE(storage->WriteGlobalSnapshot({1000}, *shard_->checkpoints().Take(), {}).ok());
   DurableShard durable({}, storage.get(), clock_, backend_, device_, metrics_);
   ASSERT_TRUE(durable.Recover().ok());
   EXPECT_EQ(durable.shard().Info().last_snapshot, 1000u);
@@ -183,9 +184,47 @@ TEST_F(CutTest, WhoCannotTakePartSaysSo) {
   ASSERT_TRUE(PushOnce(Head(Rank(0), 1, 0)).ok());
   EXPECT_THAT(std::string(Hold(5).status().message()),
               HasSubstr("trainer 0 does not number its messages"));
-  shard_.reset();
-  Start(Config(1, UpdatePolicy::kSync));
-  EXPECT_THAT(std::string(Hold(5).status().message()), HasSubstr("in sync mode"));
+}
+
+TEST_F(CutTest, InSyncModeItIsOfOneStep) {
+  Start(Config(2, UpdatePolicy::kSync));
+  const auto push = [this](int trainer, uint64_t step) {
+    return PushOnce(Head(Rank(trainer), step + 1, step));
+  };
+  ASSERT_TRUE(push(0, 0).ok());
+  // Another server has already completed this step.
+  auto held = Hold(5);
+  ASSERT_TRUE(held.ok()) << held.status();
+  EXPECT_EQ(held->step, 0u);
+  EXPECT_EQ(push(1, 0).code(), StatusCode::kOutOfRange);
+  Take(5, held->marks, 1);
+  EXPECT_EQ(answer_->status().code(), StatusCode::kUnimplemented);
+  ASSERT_TRUE(push(1, 0).ok());
+  ASSERT_TRUE(answer_->ok()) << Said();
+  EXPECT_TRUE(push(0, 1).ok());
+  const StatusOr<ShardSnapshot> image = (*answer_)->copy();
+  ASSERT_TRUE(image.ok()) << image.status();
+  EXPECT_EQ(image->version, 1u);
+  // A gradient of the next step is on this server, but in no snapshot.
+  held = Hold(6);
+  ASSERT_TRUE(held.ok()) << held.status();
+  EXPECT_EQ(held->step, 1u);
+  EXPECT_EQ(push(1, 1).code(), StatusCode::kOutOfRange);
+  Take(6, held->marks, 1);
+  ASSERT_TRUE(answer_->ok()) << Said();
+  EXPECT_EQ((*answer_)->copy()->version, 1u);
+  ASSERT_TRUE(push(1, 1).ok());
+  held = Hold(7);
+  Take(7, held->marks, 1);
+  EXPECT_THAT(Said(), HasSubstr("this server has version 2"));
+  held = Hold(8);
+  Take(8, held->marks, 3);
+  clock_.Advance(seconds(3));
+  shard_->ExpireWaiters();
+  EXPECT_THAT(Said(), HasSubstr("pushes of step 3 are missing"));
+  held = Hold(9);
+  Take(9, held->marks);
+  EXPECT_THAT(Said(), HasSubstr("must have a step in sync mode"));
 }
 
 TEST_F(CutTest, StaysOnTheDiskBesideTheCheckpoint) {
@@ -196,13 +235,18 @@ TEST_F(CutTest, StaysOnTheDiskBesideTheCheckpoint) {
     return *shard_->checkpoints().Take();
   };
   for (const uint64_t cut : {1, 2, 3}) {
-    const auto bytes =
-        storage->WriteGlobalSnapshot(cut * 10, image(cut), /*complete=*/cut == 3 ? 20 : 0);
+    const std::vector<uint64_t> removed(cut == 3 ? 1 : 0, 10);
+    const auto bytes = storage->WriteGlobalSnapshot(
+        {.number = cut * 10, .time_us = 1000 + static_cast<int64_t>(cut)}, image(cut), removed);
     ASSERT_TRUE(bytes.ok()) << bytes.status();
     ASSERT_TRUE(storage->Write(*shard_->checkpoints().Take()).ok());
   }
-  EXPECT_THAT(*storage->GlobalSnapshots(),
-              ElementsAre(StoredGlobalSnapshot{20, 2}, StoredGlobalSnapshot{30, 3}));
+  std::vector<StoredGlobalSnapshot> stored = *storage->GlobalSnapshots();
+  for (StoredGlobalSnapshot& s : stored) {
+    EXPECT_GT(std::exchange(s.bytes, 0), 0u);
+  }
+  EXPECT_THAT(stored,
+              ElementsAre(StoredGlobalSnapshot{20, 2, 1002}, StoredGlobalSnapshot{30, 3, 1003}));
   ASSERT_TRUE(storage->Write(image(4)).ok());
   storage.reset();
   storage = *OpenRocksdbStorage(dir_);
@@ -248,7 +292,7 @@ TEST_F(CutTest, AServerThatWentBackStaysThere) {
     // The second call repeats the first call and must get the same reply.
     for (int time = 0; time < 2; ++time) {
       durable->TakeGlobalSnapshot(
-          "job", {cut, held->marks, 0, seconds(1)}, 0,
+          "job", {.request = {cut, held->marks, 0, seconds(1)}},
           [&file](const StatusOr<DurableShard::SnapshotPart>& f) { file = f; });
       if (logged) durable->log()->Turn();
       ASSERT_TRUE(file.ok()) << file.status();
@@ -267,10 +311,24 @@ TEST_F(CutTest, AServerThatWentBackStaysThere) {
 }
 
 TEST(CutterTest, TheNewestThatAllHave) {
-  EXPECT_EQ(ps::NewestCommon({}), 0u);
-  EXPECT_EQ(ps::NewestCommon({{1, 2, 4}, {1, 2, 3}}), 2u);
-  EXPECT_EQ(ps::NewestCommon({{1, 2}, {}}), 0u);
-  EXPECT_EQ(ps::NewestCommon({{7, 9}}), 9u);
+  EXPECT_THAT(ps::CommonNumbers({}), ElementsAre());
+  EXPECT_THAT(ps::CommonNumbers({{1, 2, 4}, {1, 2, 3}}), ElementsAre(1, 2));
+  EXPECT_THAT(ps::CommonNumbers({{1, 2}, {}}), ElementsAre());
+  EXPECT_THAT(ps::CommonNumbers({{7, 9}}), ElementsAre(7, 9));
+}
+
+TEST(CutterTest, TheNewestUpToATime) {
+  const std::vector<ps::FoundGlobalSnapshot> found = {
+      {.number = 1, .whole = true, .time_us = 0, .servers = {}},
+      {.number = 3, .whole = true, .time_us = 100, .servers = {}},
+      {.number = 4, .whole = false, .time_us = 150, .servers = {}},
+      {.number = 5, .whole = true, .time_us = 200, .servers = {}}};
+  EXPECT_EQ(*ps::NumberAt(found, 100), 3u);
+  EXPECT_EQ(*ps::NumberAt(found, 199), 3u);
+  EXPECT_EQ(*ps::NumberAt(found, 1000), 5u);
+  EXPECT_THAT(std::string(ps::NumberAt(found, 99).status().message()),
+              HasSubstr("the oldest snapshot, 3, was taken after"));
+  EXPECT_EQ(ps::NumberAt({}, 99).status().code(), StatusCode::kNotFound);
 }
 
 }  // namespace

@@ -355,6 +355,25 @@ TEST_F(ReplicationTest, ARestoredCheckpointReachesTheStandby) {
   EXPECT_EQ((*promoted)->Info().version, 6u);
 }
 
+TEST_F(ReplicationTest, ARestoreThatSucceededSurvivesTheLossOfThePrimary) {
+  Model model;
+  StartPrimary("a");
+  std::unique_ptr<Standby> standby = StandbyOf(primary(), "b");
+  Train(model, 0, 3);
+  ASSERT_TRUE(servers_[0]->SaveCheckpoint().ok());
+  Train(model, 3, 5);
+  AwaitCurrent(*standby);
+  {
+    auto client = *Client(0, 1);
+    ASSERT_TRUE(client->Configure(model.variables, ps::PsMode::kSync, {"adam", {}}).ok());
+    ASSERT_EQ(*client->Restore(), 3u);
+  }
+  LosePrimary("a");
+  auto promoted = standby->Promote(3);
+  ASSERT_TRUE(promoted.ok()) << promoted.status();
+  EXPECT_EQ((*promoted)->Info().version, 3u) << "the standby returned to the later state";
+}
+
 TEST_F(ReplicationTest, AFailedRestoreDoesNotStopReplication) {
   Model model;
   StartPrimary("a");

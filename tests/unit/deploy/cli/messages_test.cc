@@ -135,6 +135,9 @@ const std::map<std::string, std::string>& Elsewhere() {
       {"cannot make a socket to %s: %s", kKernel},
       {"the pservers have no dense variable \"%s\" [TD4034]%s",
        "a running job; python_tandem_read_test"},
+      {"%s: no pserver has a table \"%s\" [TD7008]; hint: run tandem vars to see the tables of a "
+       "running job",
+       "directories of servers; e2e_rows_history_test"},
   };
   return rows;
 }

@@ -58,7 +58,8 @@ class FilesStorage final : public Storage, public CheckpointFiles {
   }
   StatusOr<size_t> Write(const ShardSnapshot& image) override { return image.bytes(); }
   StatusOr<bool> Read(SnapshotSink&) override { return false; }
-  StatusOr<size_t> WriteGlobalSnapshot(uint64_t, const ShardSnapshot& image, uint64_t) override {
+  StatusOr<size_t> WriteGlobalSnapshot(const SnapshotName&, const ShardSnapshot& image,
+                                       std::span<const uint64_t>) override {
     return image.bytes();
   }
   Status ReadGlobalSnapshot(uint64_t, SnapshotSink&) override { return NotFound("none"); }

@@ -150,7 +150,7 @@ TEST_F(StorageTest, AFolderThatStaysInUseIsRefused) {
 TEST_F(StorageTest, WithLittleRoomItIsReadAndNothingIsWritten) {
   const ShardSnapshot image = Image(2);
   { ASSERT_TRUE((*OpenRocksdbStorage(dir_))->Write(image).ok()); }
-  const auto storage = OpenRocksdbStorage(dir_, nullptr, uint64_t{1} << 62);
+  const auto storage = OpenRocksdbStorage(dir_, nullptr, {.free_bytes_min = uint64_t{1} << 62});
   ASSERT_TRUE(storage.ok()) << storage.status();
   EXPECT_TRUE(Same(**(*storage)->Read(), image));
   const LogEntry entry{1, PushRecord()};

@@ -45,10 +45,10 @@ TEST_F(GlobalSnapshotHoldTest, HoldsNewPushesUntilTheLeaseEnds) {
   EXPECT_EQ(hold_.Admits(Head(0, 1, 0)), OkStatus());
   ASSERT_TRUE(Hold(5).ok());
   EXPECT_EQ(hold_.Admits(Head(0, 1, 0)).code(), StatusCode::kOutOfRange);
-  EXPECT_FALSE(hold_.Expire(trainers(), {}).has_value());
+  EXPECT_FALSE(hold_.Expire(trainers(), {}, 0).has_value());
   clock_.Advance(seconds(2));
   EXPECT_EQ(hold_.Admits(Head(0, 1, 0)), OkStatus());
-  ASSERT_TRUE(hold_.Expire(trainers(), {}).has_value());
+  ASSERT_TRUE(hold_.Expire(trainers(), {}, 0).has_value());
   EXPECT_EQ(Hold(5).status().code(), StatusCode::kFailedPrecondition) << "it is over";
   EXPECT_TRUE(Hold(6).ok());
 }
@@ -82,12 +82,12 @@ TEST_F(GlobalSnapshotHoldTest, WaitsForMissingPushes) {
   Accept(1, 1);
   ASSERT_TRUE(Hold(5).ok());
   Take(Order(5, 2));
-  const Status missing = hold_.Verdict(trainers(), {});
+  const Status missing = hold_.Verdict(trainers(), {}, 0);
   EXPECT_EQ(missing.code(), StatusCode::kUnavailable);
   EXPECT_THAT(std::string(missing.message()), HasSubstr("push 2 of trainer 0"));
   Accept(0, 2);
   Accept(1, 2);
-  EXPECT_EQ(hold_.Verdict(trainers(), {}), OkStatus());
+  EXPECT_EQ(hold_.Verdict(trainers(), {}, 0), OkStatus());
 }
 
 TEST_F(GlobalSnapshotHoldTest, ASnapshotIsImpossibleAfterOtherChanges) {
@@ -95,13 +95,13 @@ TEST_F(GlobalSnapshotHoldTest, ASnapshotIsImpossibleAfterOtherChanges) {
   Accept(1, 1);
   ASSERT_TRUE(Hold(5).ok());
   Take(Order(5, 1));
-  EXPECT_EQ(hold_.Verdict(trainers(), {}), OkStatus());
-  EXPECT_EQ(hold_.Verdict(trainers(), {.map_version = 1}).code(), StatusCode::kAborted);
-  EXPECT_EQ(hold_.Verdict(trainers(), {.moving = true}).code(), StatusCode::kAborted);
+  EXPECT_EQ(hold_.Verdict(trainers(), {}, 0), OkStatus());
+  EXPECT_EQ(hold_.Verdict(trainers(), {.map_version = 1}, 0).code(), StatusCode::kAborted);
+  EXPECT_EQ(hold_.Verdict(trainers(), {.moving = true}, 0).code(), StatusCode::kAborted);
   Accept(0, 2);
-  EXPECT_EQ(hold_.Verdict(trainers(), {}).code(), StatusCode::kAborted) << "a push too many";
+  EXPECT_EQ(hold_.Verdict(trainers(), {}, 0).code(), StatusCode::kAborted) << "a push too many";
   trainers()[0].incarnation = kIncarnation + 1;
-  EXPECT_EQ(hold_.Verdict(trainers(), {}).code(), StatusCode::kAborted);
+  EXPECT_EQ(hold_.Verdict(trainers(), {}, 0).code(), StatusCode::kAborted);
 }
 
 TEST_F(GlobalSnapshotHoldTest, TheEndReturnsTheCallThatOrdered) {
@@ -116,7 +116,7 @@ TEST_F(GlobalSnapshotHoldTest, TheEndReturnsTheCallThatOrdered) {
   Take(Order(5, 2));
   EXPECT_EQ(hold_.NextDeadline(), clock_.Now() + seconds(2));
   clock_.Advance(seconds(3));
-  const auto ended = hold_.Expire(trainers(), {});
+  const auto ended = hold_.Expire(trainers(), {}, 0);
   ASSERT_TRUE(ended.has_value());
   EXPECT_NE(ended->done, nullptr);
   EXPECT_EQ(ended->held, seconds(3));

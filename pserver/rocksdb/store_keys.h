@@ -1,0 +1,38 @@
+// The keys of a store's records. Numbers have 16 hexadecimal digits, so keys are in the order of
+// the numbers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+
+namespace tandem::pserver::keys {
+
+inline constexpr const char* kMeta = "meta";              // the checkpoint, a ShardMeta
+inline constexpr const char* kTerm = "term";              // a LogTerm
+inline constexpr const char* kIncomplete = "incomplete";  // exists while the state is incomplete
+
+// Each of the following kinds has the keys [kBegin, kEnd). '0' is the character after '/'.
+inline constexpr const char *kLogBegin = "log/", *kLogEnd = "log0";  // the entries of the log
+// Times of entries: "log entry NUMBER was written at TIME" (LogMarks).
+inline constexpr const char *kMarkBegin = "mark/", *kMarkEnd = "mark0";
+// A restored state follows entry NUMBER, so later entries are no changes of the state before. The
+// value is the number of the restored global snapshot; 0: the checkpoint.
+inline constexpr const char *kBreakBegin = "break/", *kBreakEnd = "break0";
+inline constexpr const char* kSnapshotBegin = "cut/";  // global snapshots, as ShardMeta
+
+inline std::string Numbered(const char* begin, uint64_t number) {
+  return absl::StrFormat("%s%016x", begin, number);
+}
+inline std::string Log(uint64_t number) { return Numbered(kLogBegin, number); }
+inline std::string Snapshot(uint64_t number) { return Numbered(kSnapshotBegin, number); }
+// Returns whether `key` is one of the kind `begin`, and sets its number.
+inline bool ParseNumbered(std::string_view key, std::string_view begin, uint64_t* number) {
+  return key.starts_with(begin) &&
+         absl::SimpleHexAtoi(std::string(key.substr(begin.size())), number);
+}
+
+}  // namespace tandem::pserver::keys

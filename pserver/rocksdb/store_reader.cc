@@ -1,0 +1,115 @@
+#include "pserver/rocksdb/store_reader.h"
+
+#include <rocksdb/db.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <utility>
+
+#include "common/base/require.h"
+#include "common/os/files.h"
+#include "proto/pserver.pb.h"
+#include "pserver/rocksdb/log_scan.h"
+#include "pserver/rocksdb/snapshot_values.h"
+#include "pserver/rocksdb/store_keys.h"
+#include "pserver/rocksdb/store_meta.h"
+#include "pserver/rocksdb/store_room.h"
+
+namespace tandem::pserver {
+
+StatusOr<std::unique_ptr<StoreReader>> StoreReader::Open(const std::string& dir) {
+  if (!std::filesystem::exists(dir + "/CURRENT")) {
+    return NotFound(
+        "%s is not the directory of a pserver [TD4011]; hint: name the --pserver_data_dir of the "
+        "job",
+        dir);
+  }
+  std::unique_ptr<StoreReader> reader(new StoreReader(dir));
+  std::error_code error;
+  reader->scratch_ =
+      (std::filesystem::temp_directory_path(error) / "tandem-reader-XXXXXX").string();
+  if (mkdtemp(reader->scratch_.data()) == nullptr) {
+    return FileError(reader->scratch_, "cannot be created", errno);
+  }
+  rocksdb::Options options = StoreOptions();
+  options.create_if_missing = false;
+  options.max_open_files = -1;  // a secondary instance needs this
+  rocksdb::DB* db = nullptr;
+  const rocksdb::Status opened = rocksdb::DB::OpenAsSecondary(options, dir, reader->scratch_, &db);
+  if (!opened.ok()) {
+    return Unavailable("cannot read %s: %s [TD2110]; hint: try again", dir, opened.ToString());
+  }
+  reader->db_.reset(db);
+  TD_REQUIRE(reader->db_ != nullptr);
+  const std::unique_ptr<rocksdb::Iterator> it(db->NewIterator({}));
+  it->Seek(keys::kLogBegin);
+  if (it->Valid())
+    (void)keys::ParseNumbered(it->key().ToStringView(), keys::kLogBegin, &reader->first_);
+  it->SeekForPrev(keys::kLogEnd);
+  if (it->Valid())
+    (void)keys::ParseNumbered(it->key().ToStringView(), keys::kLogBegin, &reader->last_);
+  return reader;
+}
+
+StoreReader::StoreReader(std::string dir) : dir_(std::move(dir)) {}
+
+StoreReader::~StoreReader() {
+  db_.reset();
+  std::error_code ignored;
+  if (!scratch_.empty()) std::filesystem::remove_all(scratch_, ignored);
+}
+
+StatusOr<std::vector<StoreReader::State>> StoreReader::States() const {
+  std::vector<State> states;
+  const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
+  const auto add = [&](uint64_t number) -> Status {
+    TD_ASSIGN_OR_RETURN(const ShardMeta meta,
+                        ParseMeta(dir_ + ": a state", it->value().ToString()));
+    if (!meta.has_base()) states.push_back({number, meta.version(), meta.log_number()});
+    return OkStatus();
+  };
+  uint64_t number = 0;
+  for (it->Seek(keys::kSnapshotBegin);
+       it->Valid() && keys::ParseNumbered(it->key().ToStringView(), keys::kSnapshotBegin, &number);
+       it->Next()) {
+    TD_RETURN_IF_ERROR(add(number));
+  }
+  it->Seek(keys::kMeta);
+  if (it->Valid() && it->key() == keys::kMeta) TD_RETURN_IF_ERROR(add(0));
+  std::stable_sort(states.begin(), states.end(),
+                   [](const State& a, const State& b) { return a.log_number < b.log_number; });
+  return states;
+}
+
+Status StoreReader::Read(const State& state, SnapshotSink& sink) const {
+  std::string text;
+  const rocksdb::Status got =
+      db_->Get({}, state.number == 0 ? keys::kMeta : keys::Snapshot(state.number), &text);
+  if (!got.ok()) return DataLoss("%s: a state is missing: %s [TD4010]", dir_, got.ToString());
+  TD_ASSIGN_OR_RETURN(const ShardMeta meta, ParseMeta(dir_ + ": a state", text));
+  if (meta.has_base()) return FailedPrecondition("%s: the checkpoint is a delta", dir_);
+  TD_ASSIGN_OR_RETURN(ShardSnapshot head, SnapshotHeadOf(meta));
+  return ReadValues(dir_ + "/" + meta.values_file(), meta, std::move(head), sink);
+}
+
+StatusOr<bool> StoreReader::HasTable(const std::string& table) const {
+  std::string text;
+  const rocksdb::Status got = db_->Get({}, keys::kMeta, &text);
+  if (!got.ok()) {
+    return NotFound("%s has no checkpoint, because its server has no initial values yet [TD4011]",
+                    dir_);
+  }
+  TD_ASSIGN_OR_RETURN(const ShardMeta meta, ParseMeta(dir_ + ": the checkpoint", text));
+  TD_ASSIGN_OR_RETURN(const ShardSnapshot head, SnapshotHeadOf(meta));
+  return std::any_of(head.config.tables.begin(), head.config.tables.end(),
+                     [&table](const TableSpec& t) { return t.variable == table; });
+}
+
+Status StoreReader::ScanLog(uint64_t first, const ScanSink& take) const {
+  TD_REQUIRE(take != nullptr);
+  return ScanLogOf(*db_, dir_, first, take);
+}
+
+}  // namespace tandem::pserver

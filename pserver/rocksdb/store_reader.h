@@ -1,0 +1,57 @@
+// Reads the directory of a server, which may be running, without changing it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/status.h"
+#include "pserver/storage/scanned_entry.h"
+#include "pserver/storage/snapshot_chunks.h"
+
+namespace rocksdb {
+class DB;
+}  // namespace rocksdb
+
+namespace tandem::pserver {
+
+// The directory as it was when Open was called. Not thread-safe.
+class StoreReader {
+ public:
+  // A stored state: the checkpoint or a global snapshot.
+  struct State {
+    uint64_t number = 0;  // number of the global snapshot; 0: the checkpoint
+    uint64_t version = 0;
+    uint64_t log_number = 0;  // number of the last log entry that the state contains
+  };
+
+  // Opens the directory of one server, such as DIR/pserver-0/shard-0. NOT_FOUND: it has no store.
+  static StatusOr<std::unique_ptr<StoreReader>> Open(const std::string& dir);
+  ~StoreReader();
+
+  // Returns the stored states by ascending log numbers; the checkpoint follows global snapshots
+  // with the same log number.
+  StatusOr<std::vector<State>> States() const;
+  // Passes a state to `sink`. DATA_LOSS: it is damaged, or a running server has removed it.
+  // FAILED_PRECONDITION: it is a delta checkpoint.
+  Status Read(const State& state, SnapshotSink& sink) const;
+  // Returns whether the configuration in the checkpoint has this table. NOT_FOUND: there is no
+  // checkpoint.
+  StatusOr<bool> HasTable(const std::string& table) const;
+  // Numbers of the first and the last entry of the log; 0: the log is empty.
+  uint64_t first_entry() const { return first_; }
+  uint64_t last_entry() const { return last_; }
+  // See ScanLogOf in log_scan.h.
+  Status ScanLog(uint64_t first, const ScanSink& take) const;
+
+ private:
+  explicit StoreReader(std::string dir);
+
+  const std::string dir_;
+  std::string scratch_;  // directory for the messages of RocksDB, removed by the destructor
+  std::unique_ptr<rocksdb::DB> db_;
+  uint64_t first_ = 0, last_ = 0;
+};
+
+}  // namespace tandem::pserver
