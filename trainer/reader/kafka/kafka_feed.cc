@@ -113,7 +113,7 @@ Status KafkaFeed::Fetch(int32_t partition, uint64_t count) {
   const size_t most = std::max<size_t>(kFetchMax, count);
   if (fetched.records.size() >= most) return OkStatus();
   std::vector<KafkaMessage> messages;
-  const Status taken = topic_->Take(partition, most - fetched.records.size(), &messages);
+  Status taken = topic_->Take(partition, most - fetched.records.size(), &messages);
   for (KafkaMessage& message : messages) {
     fetched.end = message.offset() + 1;
     if (!is_record_(message.text())) continue;
