@@ -68,6 +68,7 @@ constexpr NotComparedField kNotCompared[] = {
     {"data.stream.kafka.positions", kDirectory},
     {"data.stream.kafka.properties", kDirectory},
     {"data.stream.kafka.broker_wait_s", kHost},
+    {"data.queue_capacity", kHost},
     {"data.reader_threads", kHost},
     {"checkpoint.dir", kDirectory},
     {"checkpoint.keep", kKept},

@@ -10,6 +10,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
+#include "common/base/require.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
 #include "deploy/cli/job/job_channels.h"
@@ -140,6 +141,7 @@ Status SaveRepeatedly(const JobAccess& access, int seconds, bool as_json) {
         "--every_s needs the log directory of the job, which says when the job ends [TD1007]; "
         "hint: run tandem save --snapshot --every_s=N LOG_DIR");
   }
+  TD_REQUIRE(seconds > 0);
   Time next = SteadyNow();
   while (!IsOver(access)) {
     if (SteadyNow() < next) {

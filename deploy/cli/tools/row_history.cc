@@ -7,6 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_join.h"
+#include "common/base/require.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
 #include "pserver/history/row_history.h"
@@ -59,6 +60,7 @@ Json ToJson(const RowPush& push) {
 }
 
 void PrintText(int server, const RowHistory& history) {
+  TD_REQUIRE(server >= 0 && history.first_entry <= history.last_entry);
   if (history.first_entry == 0) {
     std::printf("pserver %d: its log is empty; hint: keep a part of it with --log_keep_mb\n",
                 server);
