@@ -54,7 +54,7 @@ MUTANTS = [
         "rollback_forgotten", "after a restore, a trainer whose process is newer than the snapshot continues",
         [Edit(SHARD + "trainers/trainer_registry.cc",
               "    if (before.incarnation > t.incarnation) t.Replace(before.incarnation, version);\n",
-              "    if (before.incarnation > t.incarnation) continue;\n")],
+              "    if (before.incarnation > t.incarnation && version != UINT64_MAX) continue;\n")],
         [Run("pserver_push_once_test", "*"), sim("a_sync_source", 1, 60)]),
     Mutant(
         "steps_apart", "a checkpoint has the updates of the trainers, but not their positions in the data",

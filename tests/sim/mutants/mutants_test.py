@@ -1,6 +1,6 @@
 """Tests find deliberate mistakes in the parameter server (mutants.py), and find none in the product.
 
-Without TANDEM_MUTANTS three mutants are tried; TANDEM_MUTANTS=all tries all, TANDEM_MUTANTS=a,b those."""
+Without TANDEM_MUTANTS four mutants are tried; TANDEM_MUTANTS=all tries all, TANDEM_MUTANTS=a,b those."""
 
 import json
 import os
@@ -15,7 +15,7 @@ import script
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import mutants  # pylint: disable=wrong-import-position
 
-FEW = "no_dedup,answers_early,owns_too_soon"
+FEW = "no_dedup,answers_early,owns_too_soon,tokens_reused"
 
 
 def chosen():
