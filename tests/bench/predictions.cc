@@ -111,7 +111,8 @@ Status Measure(const std::string& name, int callers, double seconds, const Send&
           ends[c] = send(requests[(i + 17 * c) % kRequests], samples);
         }
         warm.arrive_and_wait();
-        const Time end = SteadyNow() + FromSeconds(seconds);
+        const Time end = SteadyNow() + std::chrono::duration_cast<Duration>(
+                                           std::chrono::duration<double>(seconds));
         for (size_t i = 17 * c; ends[c].ok() && SteadyNow() < end; ++i) {
           const Time begin = SteadyNow();
           ends[c] = send(requests[i % kRequests], samples);
@@ -182,9 +183,7 @@ StatusOr<std::unique_ptr<ServedModel>> Serve(const RunOptions& options, bool dis
 // Starts a pserver in this process with the values of `program`: one table whose rows all exist,
 // and the dense variables.
 Status StartServer(const graph::Program& program, PsPair* pair) {
-  ps::PsOptions client;
-  client.step_timeout = std::chrono::seconds(60);
-  TD_RETURN_IF_ERROR(pair->Start({}, client));
+  TD_RETURN_IF_ERROR(pair->Start({}, {}));
   CpuDevice host;
   exec::Scope scope(host);
   std::vector<ps::PsVariable> variables;

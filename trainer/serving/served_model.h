@@ -13,7 +13,7 @@
 
 namespace tandem::trainer {
 
-// What a server of predictions serves.
+// The model that a server of predictions serves.
 struct ModelSpec {
   std::string name;                  // name of the model: that of its job
   graph::Program forward;            // the forward program of the job

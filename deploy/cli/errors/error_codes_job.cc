@@ -338,7 +338,8 @@ std::vector<ErrorCode> ServingErrors() {
       {7034, "a missing token", "the server has --token_file, and the request lacks its token",
        "no metadata \"authorization\"; a token of another server",
        "send the metadata \"authorization: Bearer TEXT\" with the text of that file",
-       "the metadata \"authorization\" is missing or wrong [TD7034]; hint: send \"Bearer \" and the "
+       "the metadata \"authorization\" is missing or wrong [TD7034]; hint: send \"Bearer \" and "
+       "the "
        "text of the file that --token_file of the server names"},
   };
 }

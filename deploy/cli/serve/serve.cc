@@ -36,7 +36,7 @@ constexpr char kUsage[] =
     "server after the\nrequests in progress.\n";
 
 constexpr char kListen[] = "127.0.0.1:8500";
-constexpr size_t kMemoryBytesMax = size_t{1} << 30;  // of received requests
+constexpr size_t kMemoryBytesMax = size_t{1} << 30;  // memory of received requests
 constexpr Duration kStopWait = std::chrono::seconds(20);
 
 std::vector<FlagSpec> ServeFlags() {

@@ -213,10 +213,9 @@ TEST_F(FolderLogTest, ARewrittenFileIsNoticedWhenItIsOpened) {
   Add("c", "6\n7\n");
   EXPECT_THAT(Two(*log, 3), ElementsAre("6", "7"));  // the index has a and b
   WriteFile(dir_ / "a", std::string("10\n11\n12\n13\n"));
-  EXPECT_THAT(Error(*Open(2), 0),
-              AllOf(HasSubstr("/a has 12 bytes, but its index " + dir_.path() +
-                              "/.tandem-index says 8"),
-                    HasSubstr("[TD2010]")));
+  EXPECT_THAT(Error(*Open(2), 0), AllOf(HasSubstr("/a has 12 bytes, but its index " + dir_.path() +
+                                                  "/.tandem-index says 8"),
+                                        HasSubstr("[TD2010]")));
 }
 
 // The size of the global batch decides which records the earlier steps had.
