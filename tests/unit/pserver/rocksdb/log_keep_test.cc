@@ -142,8 +142,8 @@ TEST_F(LogKeepTest, AFullDiskLosesNoKeptSnapshot) {
 // A server in sync mode whose state of an earlier step is made of a snapshot and the log.
 class RebuildTest : public LogKeepTest {
  protected:
-  void Begin(UpdatePolicy mode) {
-    Open(1 << 20);
+  void Begin(UpdatePolicy mode, uint64_t keep = 1 << 20) {
+    Open(keep);
     DurableShard::Options options;
     options.logged = true;
     options.log.on_work = [] {};
@@ -228,21 +228,15 @@ TEST_F(RebuildTest, OtherServersRefuse) {
 }
 
 TEST_F(RebuildTest, ALogThatWasRemovedIsNamed) {
-  Begin(UpdatePolicy::kSync);
+  Begin(UpdatePolicy::kSync, /*keep=*/0);
   PushSteps(0, 2);
   const ShardSnapshot second = *durable_->shard().checkpoints().Take();
   ASSERT_TRUE(storage_->WriteGlobalSnapshot({.number = 1}, second, {}).ok());
-  PushSteps(2, 6);
-  End();
-  Open(0);
-  const StatusOr<ShardSnapshot> image = storage_->ReadGlobalSnapshot(1);
-  ASSERT_TRUE(image.ok());
-  ShardSnapshot later = *image;
-  later.log_number = 4;
-  later.version = 4;
-  ASSERT_TRUE(storage_->Write(later).ok());
-  Begin(UpdatePolicy::kSync);
-  EXPECT_THAT(Refusal(2, 3), HasSubstr("the log begins with entry 5, expected entry 4"));
+  PushSteps(2, 4);
+  ASSERT_TRUE(durable_->Save().ok());
+  PushSteps(4, 6);
+  EXPECT_THAT(Refusal(2, 3), HasSubstr("after the state of step 2 the log begins with entry"));
+  EXPECT_TRUE(Rebuild(3, 5).ok());
   End();
 }
 
