@@ -85,8 +85,8 @@ StatusOr<int64_t> ParseTime(const std::string& text) {
       strptime(plain.c_str(), minutes ? "%Y-%m-%dT%H:%M" : "%Y-%m-%dT%H:%M:%S", &parts);
   if (end == nullptr || *end != '\0' || plain.size() < 16) {
     return InvalidArgument(
-        "--at=%s: expected a time in UTC, such as 2026-11-28T20:00:00Z or \"2026-11-28 20:00\" "
-        "[TD1004]; hint: run tandem snapshots to see the times of the snapshots",
+        "--at=%s: expected a time in UTC, such as \"2026-11-28 20:00\" [TD1004]; hint: run tandem "
+        "snapshots to see the times of the snapshots",
         text);
   }
   return (int64_t{timegm(&parts)} + (minutes ? 60 : 1)) * kSecond - 1;
