@@ -220,6 +220,7 @@ class Serve(unittest.TestCase):
             with self.assertRaises(grpc.RpcError) as caught:
                 guarded.infer(self.ids[:1], self.values[:1], token=wrong)
             self.assertEqual(caught.exception.code(), grpc.StatusCode.UNAUTHENTICATED)
+            self.assertIn("[TD7034]", caught.exception.details())
         guarded.infer(self.ids[:1], self.values[:1], token=SECRET)
         self.assertEqual(guarded.stop(), 0)
 
