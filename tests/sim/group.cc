@@ -181,7 +181,8 @@ bool SimGroup::AllHave(uint64_t number) {
   if (server == nullptr || server->paused()) return false;
   for (const auto& m : members_) {
     if (!m->known || !m->server->alive() || m->server->paused()) return false;
-    if (!m->server->complete()) return false;
+    // The primary may know only what this member had before it lost entries.
+    if (!m->server->complete() || m->server->last() < number) return false;
   }
   const std::vector<StandbyInfo> standbys = server->source()->standbys();
   return standbys.size() + 1 == members_.size() &&

@@ -129,6 +129,10 @@ LogTerm SimServer::log_term() const {
 
 LogSource* SimServer::source() { return alive() ? life_->source.get() : nullptr; }
 
+uint64_t SimServer::last() const {
+  return life_->standby == nullptr ? stored() : life_->standby->position().last;
+}
+
 uint64_t SimServer::stored() const { return life_->durable().log()->written(); }
 
 int SimServer::node() const { return kFirstMemberNode + 10 * index_ + options_.group.member; }

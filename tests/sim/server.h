@@ -117,6 +117,7 @@ class SimServer final : public SimAddress {
   LogTerm log_term() const;  // term of the log; no history: none, or no process runs
   LogSource* source();       // null: no process runs, or the server has no standbys
   uint64_t stored() const;   // number of the last entry that the process has written to its log
+  uint64_t last() const;     // number of the last entry that a standby or a primary has
   uint64_t lives() const { return lives_; }  // number of processes so far
   int node() const;                          // node of the network between members
   uint64_t told() const { return told_; }    // highest version in a reply since data were lost

@@ -80,9 +80,12 @@ struct SimServer::Life final : FollowerParts, std::enable_shared_from_this<Life>
     if (paused) return held.push_back(std::move(what));
     what();
   }
-  // Posts `what` after `pause`, as a thread of the process would.
+  // Posts `what` after `pause`, as a thread of the process would. Does nothing while the life ends:
+  // calls of its shard then fail.
   void After(Duration pause, std::function<void()> what) {
-    world.After(pause, [self = shared_from_this(), what = std::move(what)] { self->Post(what); });
+    const auto self = weak_from_this().lock();
+    if (self == nullptr) return;
+    world.After(pause, [self, what = std::move(what)] { self->Post(what); });
   }
   void Pause() { paused = true; }
   void Continue() {

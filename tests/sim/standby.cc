@@ -100,8 +100,10 @@ void SimStandby::Kill() {
   stop_ = true;
   if (!started_) return;
   if (!process_->running()) return process_->Kill();
-  life_.world.After(Duration::zero(),
-                    [life = life_.shared_from_this(), process = process_] { process->Kill(); });
+  // The life may be ending already. Then the process alone remains until the event.
+  life_.world.After(Duration::zero(), [life = life_.weak_from_this().lock(), process = process_] {
+    process->Kill();
+  });
 }
 
 Status SimStandby::FetchLog(const FetchLogRequest& request, Duration timeout,
