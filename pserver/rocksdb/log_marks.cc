@@ -84,9 +84,14 @@ void LogMarks::Remove(uint64_t first, rocksdb::WriteBatch* batch) const {
   it->SeekForPrev(mark);
   const bool moves = it->Valid() && it->key().starts_with(keys::kMarkBegin) && it->key() != mark;
   if (moves) (void)batch->Put(mark, it->value());
-  for (const char* begin : {keys::kLogBegin, keys::kMarkBegin, keys::kBreakBegin}) {
+  for (const char* begin : {keys::kLogBegin, keys::kMarkBegin}) {
     (void)batch->DeleteRange(begin, keys::Numbered(begin, first));
   }
+  // The newest break stays: snapshots from before it belong to an abandoned history.
+  it->SeekForPrev(keys::kBreakEnd);
+  if (!it->Valid() || !it->key().starts_with(keys::kBreakBegin)) return;
+  (void)batch->DeleteRange(
+      keys::kBreakBegin, std::min(keys::Numbered(keys::kBreakBegin, first), it->key().ToString()));
 }
 
 void LogMarks::RemoveAll(rocksdb::WriteBatch* batch) {

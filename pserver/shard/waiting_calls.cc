@@ -150,11 +150,15 @@ std::vector<int> WaitingCalls::Awaited() const {
   const TrainerRegistry& trainers = state_.trainers;
   std::vector<bool> awaited(static_cast<size_t>(trainers.size()), false);
   if (!init_calls_.empty() && !awaited.empty()) awaited[0] = true;
-  if (!pull_calls_.empty() && state_.sync() && state_.initialised()) {
-    for (const int r : state_.MissingAtStep()) awaited[r] = true;
-  }
+  bool trainer_waits = false;
   for (const PullCall& call : pull_calls_) {
+    // A reader waits for the next change, whenever it comes, and not for a trainer.
+    if (call.query.observer) continue;
+    trainer_waits = true;
     for (const int r : trainers.Behind(call.query.min_step)) awaited[r] = true;
+  }
+  if (trainer_waits && state_.sync() && state_.initialised()) {
+    for (const int r : state_.MissingAtStep()) awaited[r] = true;
   }
   for (const int r : barriers_.Missing()) awaited[r] = true;
   std::vector<int> list;

@@ -81,7 +81,8 @@ StatusOr<FileRows> ReadCsv(const std::string& path, const RowTable& table) {
 
 // An array of a file.
 struct Array {
-  bool integers = false;  // true: i64; false: f32
+  enum class Type : uint8_t { kF32, kI64, kOther };
+  Type type = Type::kOther;
   std::vector<uint64_t> dims;
   const void* data = nullptr;
 };
@@ -102,13 +103,20 @@ StatusOr<FileRows> FromArrays(const std::string& path, const RowTable& table,
   const Array* ids = Find(arrays, table.name + "/ids");
   const Array* values = Find(arrays, table.name + "/rows");
   if (values == nullptr) ids = Find(arrays, "ids"), values = Find(arrays, "rows");
-  if (values == nullptr) ids = nullptr, values = Find(arrays, table.name);
+  const bool named = values != nullptr;  // false: an array of all rows, from row 0 on
+  if (!named) ids = nullptr, values = Find(arrays, table.name);
   if (values == nullptr) {
     return InvalidArgument(
         "%s has no rows of table \"%s\" [TD2105]; hint: name the arrays \"%s/ids\" and \"%s/rows\"",
         path, table.name, table.name, table.name);
   }
-  if (values->integers || values->dims.size() != 2) {
+  if (named && ids == nullptr) {
+    return InvalidArgument(
+        "%s has rows of table \"%s\", but not their ids [TD2105]; hint: name the arrays \"%s/ids\" "
+        "(i64) and \"%s/rows\" (f32)",
+        path, table.name, table.name, table.name);
+  }
+  if (values->type != Array::Type::kF32 || values->dims.size() != 2) {
     return InvalidArgument("%s: the rows of table \"%s\" must be f32 with two dimensions [TD2105]",
                            path, table.name);
   }
@@ -120,7 +128,7 @@ StatusOr<FileRows> FromArrays(const std::string& path, const RowTable& table,
   rows.ids.resize(count);
   if (ids == nullptr) {
     std::iota(rows.ids.begin(), rows.ids.end(), 0);
-  } else if (!ids->integers || ids->dims != std::vector<uint64_t>{count}) {
+  } else if (ids->type != Array::Type::kI64 || ids->dims != std::vector<uint64_t>{count}) {
     return InvalidArgument(
         "%s: the ids of table \"%s\" must be i64 [%d], one for each row [TD2105]", path, table.name,
         count);
@@ -139,10 +147,11 @@ StatusOr<FileRows> ReadSafetensorsRows(const std::string& path, const RowTable& 
   TD_ASSIGN_OR_RETURN(const Safetensors file, ReadSafetensors(path, host));
   std::vector<NamedArray> arrays;
   for (const auto& [name, tensor] : file.tensors) {
-    if (tensor.dtype() != DType::kF32 && tensor.dtype() != DType::kI64) continue;
     const auto dims = tensor.shape().dims();
     arrays.push_back({name,
-                      {.integers = tensor.dtype() == DType::kI64,
+                      {.type = tensor.dtype() == DType::kI64   ? Array::Type::kI64
+                               : tensor.dtype() == DType::kF32 ? Array::Type::kF32
+                                                               : Array::Type::kOther,
                        .dims = {dims.begin(), dims.end()},
                        .data = tensor.data()}});
   }
@@ -161,9 +170,10 @@ StatusOr<FileRows> ReadNpz(const std::string& path, const RowTable& table) {
     const std::string name = entry.name.substr(0, entry.name.size() - 4);
     TD_ASSIGN_OR_RETURN(const reader::NpyArray array,
                         reader::ParseNpy(entry.bytes, path + ": " + name));
-    if (array.type != reader::NpyType::kF4 && array.type != reader::NpyType::kI8) continue;
     arrays.push_back({name,
-                      {.integers = array.type == reader::NpyType::kI8,
+                      {.type = array.type == reader::NpyType::kI8   ? Array::Type::kI64
+                               : array.type == reader::NpyType::kF4 ? Array::Type::kF32
+                                                                    : Array::Type::kOther,
                        .dims = array.dims,
                        .data = array.data.data()}});
   }

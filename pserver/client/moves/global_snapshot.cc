@@ -292,6 +292,13 @@ StatusOr<uint64_t> GlobalSnapshotCoordinator::Rebuild(uint64_t step) {
   request.set_rebuilt(step);
   std::vector<TakeCutReply> taken;
   TD_RETURN_IF_ERROR(CallAll(PserverCall::kTakeSnapshot, request, options_.write_timeout, &taken));
+  for (size_t i = 0; i < taken.size(); ++i) {
+    if (taken[i].version() == step) continue;
+    return Aborted(
+        "pserver %d (%s) took global snapshot %d of step %d at the same time, expected step %d "
+        "[TD4020]; hint: run the command again while no other command takes snapshots",
+        servers_[i].server, servers_[i].address, number, taken[i].version(), step);
+  }
   return number;
 }
 

@@ -178,6 +178,13 @@ StatusOr<std::vector<int32_t>> KafkaLog::NewPartitions() {
         "topic needs a job with another name",
         topic(), count, index_->path(), known.rbegin()->first);
   }
+  for (const auto& [partition, offset] : known) {
+    if (partition % ranks == static_cast<int32_t>(options_.share.rank)) continue;
+    return FailedPrecondition(
+        "%s has offsets of partition %d, which belongs to another worker if there are %d [TD2010]; "
+        "hint: start the job with the former number of workers, or a new job with another name",
+        index_->path(), partition, ranks);
+  }
   std::vector<int32_t> missing;
   for (auto p = static_cast<int32_t>(options_.share.rank); p < count; p += ranks) {
     if (known.count(p) == 0) missing.push_back(p);

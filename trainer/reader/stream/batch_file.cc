@@ -44,18 +44,18 @@ Status CheckBatchFile(const std::string& dir, const std::string& source, const s
   if (!readable) {
     return DataLoss("%s: the text is not \"BATCH WORKERS\" [TD2010]; hint: remove the file", path);
   }
+  if (ranks != share.ranks) {
+    return FailedPrecondition(
+        "job %s has read %d steps of %s with %d workers, but it has %d now, so the steps do not "
+        "say which records each worker has read [TD2010]; hint: start the job with %d workers",
+        job, step, source, ranks, share.ranks, ranks);
+  }
   if (batch != share.global_batch) {
     return FailedPrecondition(
         "job %s has read %d steps of %s in global batches of %d records, but its global batch is "
         "now %d, so the steps do not say which records were read [TD2010]; hint: use the former "
         "batch size and number of workers, or remove %s to continue with record %d",
         job, step, source, batch, share.global_batch, path, step * share.global_batch);
-  }
-  if (ranks != share.ranks) {
-    return FailedPrecondition(
-        "job %s has read %d steps of %s with %d workers, but it has %d now, so the steps do not "
-        "say which records each worker has read [TD2010]; hint: start the job with %d workers",
-        job, step, source, ranks, share.ranks, ranks);
   }
   return OkStatus();
 }

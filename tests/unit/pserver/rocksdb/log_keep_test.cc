@@ -98,7 +98,8 @@ TEST_F(LogKeepTest, ACheckpointKeepsOldEntries) {
   Open(0);
   Checkpoint(5);
   EXPECT_THAT(Entries(), ElementsAre(6));
-  EXPECT_EQ(storage_->LastBreak()->number, 0u);
+  // The newest break stays, because snapshots from before it may be there.
+  EXPECT_EQ(storage_->LastBreak()->number, 4u);
   ASSERT_TRUE(storage_->ClearLog().ok());
   EXPECT_THAT(Entries(), ElementsAre());
 }

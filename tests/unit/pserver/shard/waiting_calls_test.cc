@@ -23,10 +23,12 @@ class WaitingCallsTest : public PartsTest {
     timeouts_ = std::make_unique<TrainerTimeouts>(*state_);
   }
   // Pulls as trainer 0. `result_` gets the reply.
-  void Pull(uint64_t min_version, uint64_t min_step = 0, const void* tag = nullptr) {
+  void Pull(uint64_t min_version, uint64_t min_step = 0, const void* tag = nullptr,
+            bool observer = false) {
     PullQuery query{.caller = {"job", 0, kIncarnation}, .ranges = {}, .at_version = {}};
     query.min_version = min_version;
     query.min_step = min_step;
+    query.observer = observer;
     calls_->AddPull({{.trainer = 0,
                       .since = clock_.Now(),
                       .deadline = clock_.Now() + seconds(10),
@@ -79,6 +81,13 @@ TEST_F(WaitingCallsTest, AReplyWaitsForTheLogAndAnErrorDoesNot) {
       [](const StatusOr<uint64_t>& r) { EXPECT_EQ(r.status().code(), StatusCode::kAborted); },
       Aborted("x"));
   error(DataLoss("the log has ended"));
+}
+
+// A follower waits for the next change at all times. A trainer that pauses is not lost therefore.
+TEST_F(WaitingCallsTest, AReaderAwaitsNoTrainer) {
+  Make(UpdatePolicy::kSync);
+  Pull(1, /*min_step=*/100, nullptr, /*observer=*/true);
+  EXPECT_THAT(calls_->Awaited(), IsEmpty());
 }
 
 TEST_F(WaitingCallsTest, ADeadlineNamesWhoIsMissing) {

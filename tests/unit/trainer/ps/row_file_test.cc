@@ -93,6 +93,13 @@ TEST_F(RowFileTest, OtherFilesAreRefused) {
   tensors["emb/rows"] = Values({1, 2, 3, 4});
   ASSERT_TRUE(WriteNpz(Path("a.npz"), tensors).ok());
   EXPECT_THAT(Refusal(Path("a.npz")), HasSubstr("must be i64 [2], one for each row"));
+  tensors["emb/ids"] = *Tensor::Make({DType::kI32, {2}}, host_);
+  ASSERT_TRUE(WriteSafetensors(Path("a.safetensors"), tensors, {}).ok());
+  EXPECT_THAT(Refusal(Path("a.safetensors")), HasSubstr("must be i64 [2], one for each row"));
+  tensors.erase("emb/ids");
+  ASSERT_TRUE(WriteNpz(Path("a.npz"), tensors).ok());
+  EXPECT_THAT(Refusal(Path("a.npz")), HasSubstr("has rows of table \"emb\", but not their ids"));
+  tensors["emb/ids"] = Ids({1, 2, 3});
   tensors["emb/rows"] = Values({1, 2, 3, 4, 5, 6, 7, 8, 9}, 3);
   ASSERT_TRUE(WriteNpz(Path("a.npz"), tensors).ok());
   EXPECT_THAT(Refusal(Path("a.npz")), HasSubstr("each row has 3 values"));

@@ -213,6 +213,16 @@ TEST_F(KafkaLogTest, FewerPartitionsThanBeforeOrThanRanksAreRefused) {
               HasSubstr("topic clicks has 2 partitions, but the job has 3 workers"));
 }
 
+// Otherwise two ranks would read one partition.
+TEST_F(KafkaLogTest, PositionsOfAnotherNumberOfRanksAreRefused) {
+  broker_.CreateTopic("clicks", 3);
+  for (int p = 0; p < 3; ++p) broker_.Produce("clicks", p, {"a", "b"});
+  EXPECT_TRUE(Read(*Open(Options(2, 2, 0)), 0, 0, 1).ok());
+  EXPECT_THAT(ToString(Read(*Open(Options(3, 3, 0)), 0, 0, 1).status()),
+              HasSubstr("has offsets of partition 2, which belongs to another worker if there are "
+                        "3 [TD2010]"));
+}
+
 TEST_F(KafkaLogTest, ALatePartitionBeginsAtItsFirstRecord) {
   broker_.CreateTopic("clicks", 2);
   broker_.Produce("clicks", 0, {"a"});

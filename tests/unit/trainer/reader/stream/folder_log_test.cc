@@ -226,7 +226,7 @@ TEST_F(FolderLogTest, AJobContinuesOnlyWithItsGlobalBatch) {
   EXPECT_EQ(Open(2, 2, 0)->Begin("clicks", 0), OkStatus());
   EXPECT_EQ(Open(2, 2, 1)->Begin("clicks", 7), OkStatus());
   EXPECT_EQ(Open(4)->Begin("views/1", 7), OkStatus());
-  EXPECT_THAT(ToString(Open(4)->Begin("clicks", 7)),
+  EXPECT_THAT(ToString(Open(4, 2, 0)->Begin("clicks", 7)),
               AllOf(HasSubstr("in global batches of 2 records, but its global batch is now 4"),
                     HasSubstr("[TD2010]"), HasSubstr("to continue with record 28")));
   EXPECT_THAT(ToString(Open(2)->Begin("clicks", 7)),
