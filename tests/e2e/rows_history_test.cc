@@ -23,7 +23,7 @@ class HistoryTest : public RowTest {
     all.insert(all.end(), {"-o", "json"});
     ChildProcess tandem = Run(all);
     EXPECT_EQ(tandem.Wait(), 0) << tandem.Output();
-    const json answer = json::parse(tandem.Output(), nullptr, false);
+    json answer = json::parse(tandem.Output(), nullptr, false);
     EXPECT_FALSE(answer.is_discarded()) << tandem.Output();
     return answer;
   }
