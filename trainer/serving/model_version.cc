@@ -70,11 +70,13 @@ StatusOr<std::unique_ptr<ModelVersion>> ModelVersion::Start(const graph::Program
 }
 
 void ModelVersion::StartThreads() {
+  // The version that PrepareScopes has put into the scopes. The refresh may change it at once.
+  const std::string version = values_version();
   for (int i = 0; i < options_.threads; ++i) {
     exec::Scope& scope = *scopes_[scopes_.size() == 1 ? 0 : static_cast<size_t>(i)];
-    threads_.emplace_back([this, &scope, i] {
+    threads_.emplace_back([this, &scope, i, version] {
       SetThreadName("predict-" + std::to_string(i));
-      Serve(scope);
+      Serve(scope, version);
     });
   }
   if (source_->fixed()) return;
@@ -103,8 +105,7 @@ Status ModelVersion::CheckBatch() const {
     if (ids <= kIdsMax) continue;
     return InvalidArgument(
         "batch_max=%d: a batch has %d ids of input \"%s\", expected at most %d [TD1004]; hint: "
-        "lower "
-        "--batch_max",
+        "lower --batch_max",
         options_.batch_max, ids, input.name, kIdsMax);
   }
   return OkStatus();
@@ -247,14 +248,13 @@ void ModelVersion::Answer(Predictor& predictor, std::span<PredictRequest> batch,
   }
 }
 
-void ModelVersion::Serve(exec::Scope& scope) {
+void ModelVersion::Serve(exec::Scope& scope, std::string used) {
   Predictor predictor(program_, scope, *source_);
   for (const int64_t samples : {int64_t{1}, options_.batch_max}) {
     const Status prepared = predictor.Prepare(samples);
     if (!prepared.ok())
       LOG(WARNING) << "a plan of " << samples << " samples: " << prepared.message();
   }
-  std::string used = values_version();
   while (true) {
     std::vector<PredictRequest> batch = TakeBatch();
     if (batch.empty()) return;

@@ -68,8 +68,8 @@ class ModelVersion {
   void StartThreads();
   Status Check(const PredictRequest& request) const;
   Status PrepareScopes(const DenseValues& dense);
-  // Work of one thread, which uses `scope`.
-  void Serve(exec::Scope& scope);
+  // Work of one thread, which uses `scope`. `used`: version of the values in the scope.
+  void Serve(exec::Scope& scope, std::string used);
   // Computes the requests and answers them. If the batch fails because of one request, the others
   // are computed alone.
   void Answer(Predictor& predictor, std::span<PredictRequest> batch, const std::string& version);

@@ -106,10 +106,7 @@ void AskReplicas(const JobAccess& access, JobSnapshot& job) {
       row.lag_seconds = reply.lag_seconds();
       const bool lags = row.lag_seconds > kReplicaLagSeconds;
       row.state = lags ? "lagging" : "serving";
-      if (lags) {
-        job.slow.push_back(absl::StrFormat("%s is %.0f s and %d log entries behind", name,
-                                           row.lag_seconds, row.lag_entries));
-      }
+      if (lags) job.slow.push_back(LagText(name, row.lag_seconds, row.lag_entries));
     } else {
       job.slow.push_back(name + " does not answer: it fetches a checkpoint, or has ended");
     }

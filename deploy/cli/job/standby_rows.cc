@@ -44,10 +44,13 @@ std::optional<std::string> StandbyRow::SlowText(int server) const {
     return absl::StrFormat("%s has sent nothing for %.0f s", name, silent_seconds);
   }
   if (lag_seconds > kSlowSeconds) {
-    return absl::StrFormat("%s is %.0f s and %d log entries behind", name, lag_seconds,
-                           lag_entries);
+    return LagText(name, lag_seconds, lag_entries);
   }
   return std::nullopt;
+}
+
+std::string LagText(const std::string& name, double seconds, uint64_t entries) {
+  return absl::StrFormat("%s lags by %.0f s and %d log entries", name, seconds, entries);
 }
 
 std::vector<StandbyRow> StandbysOf(const StatusReply& reply, const std::vector<int>& members) {

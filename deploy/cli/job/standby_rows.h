@@ -32,6 +32,9 @@ struct StandbyRow {
   std::optional<std::string> SlowText(int server) const;
 };
 
+// Returns the sentence about a standby or replica `name` that lags.
+std::string LagText(const std::string& name, double seconds, uint64_t entries);
+
 // Returns the standbys of a pserver by their numbers. `members`: the numbers of its members
 // (MembersOf), which may be empty. Empty: the pserver has no standbys.
 std::vector<StandbyRow> StandbysOf(const StatusReply& reply, const std::vector<int>& members);

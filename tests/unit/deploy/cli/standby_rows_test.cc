@@ -83,7 +83,7 @@ TEST(StandbyRows, SlowOnesAreNamed) {
   EXPECT_EQ(rows[3].SlowText(6), "standby 4 of pserver 6 has not connected to its primary");
   StandbyRow behind = rows[2];
   behind.silent_seconds = 0.5;
-  EXPECT_EQ(behind.SlowText(6), "standby 3 of pserver 6 is 8 s and 7 log entries behind");
+  EXPECT_EQ(behind.SlowText(6), "standby 3 of pserver 6 lags by 8 s and 7 log entries");
 }
 
 TEST(StandbyRows, AreInTextAndJson) {
