@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <utility>
 
-#include "common/base/mutex.h"
 #include "common/base/require.h"
 #include "common/codec/tensor_codec.h"
 #include "common/rpc/byte_buffer.h"
@@ -116,16 +114,10 @@ Status CheckReply(const FetchChangesReply& reply, std::vector<float>& decoded) {
 
 }  // namespace
 
-// The replies that Next has not taken yet. The callbacks of the calls share it.
-struct TableFollower::Inbox {
-  struct Reply {
-    size_t server = 0;
-    Status status;
-    FetchChangesReply body;
-  };
-  Mutex mu;
-  std::shared_ptr<PsEvent> filled TD_GUARDED_BY(mu);  // the event of the newest wait; null: none
-  std::deque<Reply> replies TD_GUARDED_BY(mu);
+struct TableFollower::Reply {
+  size_t server = 0;
+  Status status;
+  FetchChangesReply body;
 };
 
 struct TableFollower::Server {
@@ -169,7 +161,7 @@ TableFollower::TableFollower(const std::vector<std::string>& servers, ReaderOpti
     : options_(std::move(options)),
       follow_(std::move(follow)),
       channel_(std::move(channel)),
-      inbox_(std::make_shared<Inbox>()),
+      inbox_(std::make_shared<ReplyInbox<Reply>>()),
       token_(std::make_unique<ChangeToken>()),
       buckets_(servers.size(), follow_.bucket_begin, follow_.bucket_end) {
   for (size_t s = 0; s < servers.size(); ++s) {
@@ -185,7 +177,7 @@ StatusOr<std::optional<TableChange>> TableFollower::Next(Duration timeout) {
   while (true) {
     if (options_.stop && options_.stop()) return Cancelled("the follower stopped on request");
     SendRequests();
-    AwaitReply(std::min(until, NextRequest()));
+    inbox_->Await(*channel_, std::min(until, NextRequest()));
     TD_ASSIGN_OR_RETURN(std::optional<TableChange> change, TakeReply());
     if (change) return change;
     TD_RETURN_IF_ERROR(CheckPatience());
@@ -250,11 +242,9 @@ void TableFollower::SendRequest(size_t server) {
   channel_->Call(static_cast<int>(server), rpc::PserverCall::kFetchChanges,
                  rpc::EncodedProto(request), channel_->Now() + options_.timeout,
                  [inbox = inbox_, server](const Status& status, codec::Fragments bytes) {
-                   Inbox::Reply reply{.server = server, .status = status, .body = {}};
+                   Reply reply{.server = server, .status = status, .body = {}};
                    if (status.ok()) reply.status = rpc::ParseMessage(bytes, &reply.body);
-                   MutexLock lock(inbox->mu);
-                   inbox->replies.push_back(std::move(reply));
-                   if (inbox->filled != nullptr) inbox->filled->Set();
+                   inbox->Add(std::move(reply));
                  });
 }
 
@@ -266,27 +256,12 @@ Time TableFollower::NextRequest() const {
   return next;
 }
 
-void TableFollower::AwaitReply(Time until) {
-  const Time deadline = std::min(until, channel_->Now() + kStopInterval);
-  std::shared_ptr<PsEvent> filled = channel_->MakeEvent();
-  {
-    MutexLock lock(inbox_->mu);
-    if (!inbox_->replies.empty()) return;
-    inbox_->filled = filled;
-  }
-  filled->WaitUntil(deadline);
-}
-
 // ---- Replies
 
 StatusOr<std::optional<TableChange>> TableFollower::TakeReply() {
-  Inbox::Reply reply;
-  {
-    MutexLock lock(inbox_->mu);
-    if (inbox_->replies.empty()) return std::nullopt;
-    reply = std::move(inbox_->replies.front());
-    inbox_->replies.pop_front();
-  }
+  std::optional<Reply> taken = inbox_->Take();
+  if (!taken) return std::nullopt;
+  Reply& reply = *taken;
   Server& server = *servers_[reply.server];
   server.requested = false;
   std::vector<float> values;

@@ -17,6 +17,7 @@
 #include "pserver/client/carrier/ps_channel.h"
 #include "pserver/client/carrier/reader_options.h"
 #include "pserver/client/follow/followed_buckets.h"
+#include "pserver/client/follow/reply_inbox.h"
 
 namespace tandem {
 class ChangeToken;
@@ -99,14 +100,12 @@ class TableFollower {
 
  private:
   struct Server;
-  struct Inbox;
+  struct Reply;
 
   TableFollower(const std::vector<std::string>& servers, ReaderOptions options,
                 FollowOptions follow, std::unique_ptr<PsChannel> channel);
   void SendRequests();
   void SendRequest(size_t server);
-  // Waits until a reply or `until`, at most kStopInterval.
-  void AwaitReply(Time until);
   // Handles the oldest reply. nullopt: there is none, or it has no change for the caller.
   StatusOr<std::optional<TableChange>> TakeReply();
   Status TakeError(Server& server, const Status& error);
@@ -123,7 +122,7 @@ class TableFollower {
   const ReaderOptions options_;
   const FollowOptions follow_;
   const std::unique_ptr<PsChannel> channel_;
-  const std::shared_ptr<Inbox> inbox_;
+  const std::shared_ptr<ReplyInbox<Reply>> inbox_;
   // Positions of the token whose servers have not replied yet.
   const std::unique_ptr<ChangeToken> token_;
   std::vector<std::unique_ptr<Server>> servers_;

@@ -1,11 +1,9 @@
 #include "pserver/client/follow/variable_follower.h"
 
 #include <algorithm>
-#include <deque>
 #include <set>
 #include <utility>
 
-#include "common/base/mutex.h"
 #include "common/base/require.h"
 #include "common/rpc/byte_buffer.h"
 #include "common/rpc/pserver_call.h"
@@ -36,13 +34,6 @@ struct VariableFollower::Reply {
   Status status;
   uint64_t version = 0;
   std::vector<Part> parts;
-};
-
-// The replies that Next has not handled yet. Calls of the channel may end after the follower.
-struct VariableFollower::Inbox {
-  Mutex mu;
-  std::shared_ptr<PsEvent> filled TD_GUARDED_BY(mu);  // the event of the newest wait; null: none
-  std::deque<Reply> replies TD_GUARDED_BY(mu);
 };
 
 struct VariableFollower::Server {
@@ -89,7 +80,7 @@ VariableFollower::VariableFollower(const std::vector<std::string>& servers, Read
     : options_(std::move(options)),
       follow_(std::move(follow)),
       channel_(std::move(channel)),
-      inbox_(std::make_shared<Inbox>()) {
+      inbox_(std::make_shared<ReplyInbox<Reply>>()) {
   for (size_t s = 0; s < servers.size(); ++s) {
     servers_.push_back(std::make_unique<Server>());
     servers_.back()->name = PserverName(static_cast<int>(s), servers[s]);
@@ -103,7 +94,7 @@ StatusOr<std::optional<VariableChange>> VariableFollower::Next(Duration timeout)
   while (true) {
     if (options_.stop && options_.stop()) return Cancelled("the follower stopped on request");
     SendRequests();
-    AwaitReply(std::min(until, NextRequest()));
+    inbox_->Await(*channel_, std::min(until, NextRequest()));
     TD_ASSIGN_OR_RETURN(std::optional<VariableChange> change, TakeReply());
     if (change) return change;
     TD_RETURN_IF_ERROR(CheckPatience());
@@ -158,9 +149,7 @@ void VariableFollower::SendRequest(size_t server) {
                  [inbox = inbox_, server](const Status& status, codec::Fragments bytes) {
                    Reply reply{.server = server, .status = status, .version = 0, .parts = {}};
                    if (status.ok()) reply.status = Decode(bytes, reply);
-                   MutexLock lock(inbox->mu);
-                   inbox->replies.push_back(std::move(reply));
-                   if (inbox->filled != nullptr) inbox->filled->Set();
+                   inbox->Add(std::move(reply));
                  });
 }
 
@@ -187,28 +176,13 @@ Time VariableFollower::NextRequest() const {
   return next;
 }
 
-void VariableFollower::AwaitReply(Time until) {
-  const Time deadline = std::min(until, channel_->Now() + kStopInterval);
-  std::shared_ptr<PsEvent> filled = channel_->MakeEvent();
-  {
-    MutexLock lock(inbox_->mu);
-    if (!inbox_->replies.empty()) return;
-    inbox_->filled = filled;
-  }
-  filled->WaitUntil(deadline);
-}
-
 // ---- Replies
 
 StatusOr<std::optional<VariableChange>> VariableFollower::TakeReply() {
   using Request = Server::Request;
-  Reply reply;
-  {
-    MutexLock lock(inbox_->mu);
-    if (inbox_->replies.empty()) return std::nullopt;
-    reply = std::move(inbox_->replies.front());
-    inbox_->replies.pop_front();
-  }
+  std::optional<Reply> taken = inbox_->Take();
+  if (!taken) return std::nullopt;
+  Reply& reply = *taken;
   Server& server = *servers_[reply.server];
   server.requested = false;
   if (!reply.status.ok()) {

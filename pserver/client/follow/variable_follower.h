@@ -14,6 +14,7 @@
 #include "common/codec/tensor_codec.h"
 #include "pserver/client/carrier/ps_channel.h"
 #include "pserver/client/carrier/reader_options.h"
+#include "pserver/client/follow/reply_inbox.h"
 
 namespace tandem::ps {
 
@@ -63,7 +64,6 @@ class VariableFollower {
  private:
   struct Part;
   struct Reply;
-  struct Inbox;
   struct Server;
 
   VariableFollower(const std::vector<std::string>& servers, ReaderOptions options,
@@ -73,8 +73,6 @@ class VariableFollower {
   void SendRequests();
   void SendRequest(size_t server);
   Time NextRequest() const;
-  // Waits until a reply or `until`, at most kStopInterval.
-  void AwaitReply(Time until);
   // Handles the oldest reply. nullopt: there is none, or it has no change for the caller.
   StatusOr<std::optional<VariableChange>> TakeReply();
   Status TakeError(Server& server, const Status& error);
@@ -89,7 +87,7 @@ class VariableFollower {
   const ReaderOptions options_;
   const VariableFollowOptions follow_;
   const std::unique_ptr<PsChannel> channel_;
-  const std::shared_ptr<Inbox> inbox_;
+  const std::shared_ptr<ReplyInbox<Reply>> inbox_;
   std::vector<std::unique_ptr<Server>> servers_;
   std::map<std::string, std::vector<float>> values_;
   bool complete_ = false;  // the caller has got all variables
