@@ -136,9 +136,9 @@ void VariableFollower::SendRequest(size_t server) {
   for (size_t i = 0; named && to.last != Request::kAll && i < to.ranges.size(); ++i) {
     SliceRange* const range = request.add_range();
     range->set_variable(to.ranges[i].variable);
-    range->set_offset(static_cast<uint64_t>(to.ranges[i].offset));
+    range->set_offset(static_cast<int64_t>(to.ranges[i].offset));
     const bool probe = to.last == Request::kProbe;
-    range->set_numel(probe ? 1 : static_cast<uint64_t>(to.ranges[i].numel));
+    range->set_numel(probe ? 1 : static_cast<int64_t>(to.ranges[i].numel));
     if (probe) break;
   }
   request.set_timeout_ms(static_cast<uint64_t>(std::max<int64_t>(1, Millis(wait))));
