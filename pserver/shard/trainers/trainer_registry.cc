@@ -94,9 +94,11 @@ void TrainerRegistry::RollBack(uint64_t version) {
   for (int r = 0; r < std::min(size(), static_cast<int>(before_.size())); ++r) {
     const Trainer& before = before_[static_cast<size_t>(r)];
     Trainer& t = (*this)[r];
-    if (before.once_steps == 0 && t.once_steps == 0 && !before.rolled_back) continue;
+    const bool counts = before.once_steps != 0 || t.once_steps != 0 || before.rolled_back;
+    // Also without steps: otherwise a paused process of an incarnation between these two could wake
+    // up and push as if it were new.
     if (before.incarnation > t.incarnation) t.Replace(before.incarnation, version);
-    t.rolled_back = true;
+    if (counts) t.rolled_back = true;
   }
   before_.clear();
 }

@@ -95,6 +95,25 @@ TEST_F(RosterTest, MarksAreThoseOfTheLastSettlement) {
   EXPECT_EQ(other[1].adopted, 5u);
 }
 
+TEST_F(RosterTest, NoIncarnationFromBeforeARestoreIsForgotten) {
+  roster_[1].incarnation = 1;
+  roster_.ApplyTaken();
+  roster_.Settle();
+  const std::vector<TrainerPushState> snapshot = roster_.marks();
+  roster_[1].Replace(2, /*version=*/0);
+  roster_[1].once_steps = 4;
+  roster_.Begin(3);
+  roster_.Restore(snapshot, /*version=*/0);
+  EXPECT_EQ(roster_[1].incarnation, 2u);
+  EXPECT_TRUE(roster_[1].rolled_back) << "the process continues after steps that are undone";
+
+  roster_[1].Replace(3, /*version=*/0);
+  roster_.Begin(3);
+  roster_.Restore(snapshot, /*version=*/0);
+  EXPECT_EQ(roster_[1].incarnation, 3u) << "incarnation 2 may still run and push step 4";
+  EXPECT_FALSE(roster_[1].rolled_back) << "incarnation 3 has pushed nothing that is undone";
+}
+
 TEST(TrainerListTest, ReadsAsPeopleSayIt) {
   EXPECT_EQ(TrainerList({}), "no trainer");
   EXPECT_EQ(TrainerList({1}), "trainer 1");
