@@ -42,7 +42,8 @@ StatusOr<std::unique_ptr<RecordLog>> OpenLog(const DataConfig& config, const std
   if (!stream.has_kafka()) {
     return FolderLog::Open({.folder = DataPath(config, job_dir, stream.folder()),
                             .share = rank.share,
-                            .wait_log = wait_log},
+                            .wait_log = wait_log,
+                            .together = rank.together},
                            is_record);
   }
   const KafkaConfig& kafka = stream.kafka();

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -42,16 +43,25 @@ std::string KafkaLog::Describe() const {
 }
 
 Status KafkaLog::Begin(const std::string& job, uint64_t step) {
-  TD_RETURN_IF_ERROR(
-      CheckBatchFile(options_.positions, "topic " + topic(), job, step, options_.share));
+  TD_RETURN_IF_ERROR(CheckBatchFile(options_.positions, "topic " + topic(), job, step,
+                                    options_.share, options_.together));
   const auto path = [&](uint32_t rank) {
     return absl::StrFormat("%s/.tandem-kafka-%s-%d", options_.positions, FileNameOf(job), rank);
   };
-  index_.emplace(path(options_.share.rank), topic());
+  const uint32_t ranks = options_.share.ranks;
+  // The check of the first line does not find the files of ranks that the job no longer has.
+  if (const std::string more = path(ranks); std::filesystem::exists(more)) {
+    return FailedPrecondition(
+        "%s has positions of worker %d, but the job has only %d workers now, so other records "
+        "belong to each worker [TD2010]; hint: start the job with the former number of workers, or "
+        "give the job another name",
+        more, ranks, ranks);
+  }
+  index_.emplace(path(options_.share.rank), topic(), ranks);
   peers_.clear();
-  for (uint32_t rank = 0; options_.together && rank < options_.share.ranks; ++rank) {
+  for (uint32_t rank = 0; options_.together && rank < ranks; ++rank) {
     if (rank == options_.share.rank) continue;
-    peers_.try_emplace(rank, path(rank), topic());
+    peers_.try_emplace(rank, path(rank), topic(), ranks);
     TD_RETURN_IF_ERROR(peers_.at(rank).Load(UINT64_MAX));
   }
   positioned_ = false;
@@ -158,8 +168,13 @@ Status KafkaLog::Extend(uint64_t wanted) {
                         .end = fetched.end,
                         .records = fetched.records.size()});
   }
+  if (segments.empty()) return OkStatus();
   // If another process of this rank has added segments, these come first.
-  return segments.empty() ? OkStatus() : index_->Append(segments).status();
+  TD_RETURN_IF_ERROR(index_->Append(segments).status());
+  // The other process may have found a new partition, which this process does not fetch yet.
+  if (index_->next_offsets().size() == feed_->fetched().size()) return OkStatus();
+  positioned_ = false;
+  return Seek(next_);
 }
 
 StatusOr<std::vector<int32_t>> KafkaLog::NewPartitions() {

@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kChunkBytes = 1 << 20;
 constexpr size_t kForgetMin = 1 << 16;  // segments
-constexpr char kFirstLine[] = "topic ";
+constexpr char kTopic[] = "topic ", kWorkers[] = " workers ";
 
 // Removes a number and the character `end` after it from the text. `end` 0: the text ends after the
 // number. Returns false if the text begins otherwise.
@@ -28,6 +28,13 @@ bool TakeNumber(std::string_view* text, char end, Number* number) {
   const auto [at, error] = std::from_chars(text->data(), last, *number);
   if (error != std::errc() || (end == '\0' ? at != last : at == last || *at != end)) return false;
   text->remove_prefix(static_cast<size_t>(at - text->data()) + (end == '\0' ? 0 : 1));
+  return true;
+}
+
+// Removes `prefix` from the text. Returns false if the text begins otherwise.
+bool TakePrefix(std::string_view* text, std::string_view prefix) {
+  if (!text->starts_with(prefix)) return false;
+  text->remove_prefix(prefix.size());
   return true;
 }
 
@@ -49,16 +56,34 @@ void SegmentIndex::Add(Segment segment) {
   }
 }
 
-// A line of a segment is "PARTITION BEGIN END RECORDS".
-Status SegmentIndex::AddLine(std::string_view line) {
-  if (loaded_ == 0) {
-    if (line == kFirstLine + topic_) return OkStatus();
+// The first line is "topic TOPIC workers RANKS". A file of an earlier version has no number.
+Status SegmentIndex::CheckFirstLine(std::string_view line) const {
+  std::string_view rest = line;
+  if (!TakePrefix(&rest, kTopic + topic_) ||
+      (!rest.empty() && !TakePrefix(&rest, kWorkers))) {
     return FailedPrecondition(
-        "%s begins with \"%s\", but the job reads topic %s [TD2013]; hint: give the job "
-        "another "
+        "%s begins with \"%s\", but the job reads topic %s [TD2013]; hint: give the job another "
         "name, or remove the files of this job from the directory to begin again",
         path_, std::string(line), topic_);
   }
+  uint32_t ranks = ranks_;
+  if (!rest.empty() && !TakeNumber(&rest, '\0', &ranks)) {
+    return DataLoss(
+        "%s: the first line is not \"topic TOPIC workers WORKERS\" [TD2010]; hint: restore the "
+        "file "
+        "from a backup",
+        path_);
+  }
+  if (ranks == ranks_) return OkStatus();
+  return FailedPrecondition(
+      "%s has positions of a job with %d workers, but the job has %d now, so other records belong "
+      "to each worker [TD2010]; hint: start %d workers, or give the job another name",
+      path_, ranks, ranks_, ranks);
+}
+
+// A line of a segment is "PARTITION BEGIN END RECORDS".
+Status SegmentIndex::AddLine(std::string_view line) {
+  if (loaded_ == 0) return CheckFirstLine(line);
   Segment segment;
   const bool readable =
       TakeNumber(&line, ' ', &segment.partition) && TakeNumber(&line, ' ', &segment.begin) &&
@@ -92,12 +117,22 @@ Status SegmentIndex::ReadNew(int fd) {
   }
 }
 
+Status SegmentIndex::Sync(int fd) const {
+  if (fdatasync(fd) != 0) return FileError(path_, "cannot be synced", errno);
+  return SyncDir(path_.substr(0, path_.rfind('/')));
+}
+
 Status SegmentIndex::Load(uint64_t from) {
   segments_.clear();
   next_.clear();
   forgotten_ = records_ = loaded_ = 0;
   from_ = from;
-  return Refresh();
+  const Fd file(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) {
+    return errno == ENOENT ? OkStatus() : FileError(path_, "cannot be opened", errno);
+  }
+  TD_RETURN_IF_ERROR(ReadNew(file.get()));
+  return Sync(file.get());
 }
 
 Status SegmentIndex::Refresh() {
@@ -115,8 +150,12 @@ StatusOr<bool> SegmentIndex::Append(const std::vector<Segment>& segments) {
   }
   const uint64_t before = loaded_;
   TD_RETURN_IF_ERROR(ReadNew(file.get()));
-  if (loaded_ != before) return false;
-  std::string text = loaded_ == 0 ? absl::StrFormat("%s%s\n", kFirstLine, topic_) : "";
+  if (loaded_ != before) {
+    TD_RETURN_IF_ERROR(Sync(file.get()));
+    return false;
+  }
+  std::string text =
+      loaded_ == 0 ? absl::StrFormat("%s%s%s%d\n", kTopic, topic_, kWorkers, ranks_) : "";
   for (const Segment& s : segments) {
     absl::StrAppendFormat(&text, "%d %d %d %d\n", s.partition, s.begin, s.end, s.records);
   }

@@ -16,7 +16,8 @@ namespace tandem::reader {
 
 // The index of a rank is a text file with one line for each segment. The records of a rank are the
 // records of its segments, one segment after another, so a record number always means the same
-// record. If two processes run as the same rank, the segments of the first writer count.
+// record. If two processes run as the same rank, the segments of the first writer count. The first
+// line has the topic and the number of ranks, since the number decides which partitions a rank has.
 //
 // Not thread-safe. Keeps only the segments from a position on in memory.
 class SegmentIndex {
@@ -30,18 +31,21 @@ class SegmentIndex {
     uint64_t first = 0;           // number of the first record; Append sets it
   };
 
-  // `path`: the file. `topic`: name of the topic, which the first line of the file has.
-  SegmentIndex(std::string path, std::string topic)
-      : path_(std::move(path)), topic_(std::move(topic)) {}
+  // `path`: the file. `topic`: name of the topic. `ranks`: number of ranks of the job.
+  SegmentIndex(std::string path, std::string topic, uint32_t ranks)
+      : path_(std::move(path)), topic_(std::move(topic)), ranks_(ranks) {}
 
-  // Reads the whole file, if there is one. Keeps the segments that have record `from` or later
-  // ones. FAILED_PRECONDITION: the file is of another topic. DATA_LOSS: the file is damaged (the
-  // message names the byte).
+  // Reads the whole file, if there is one. The segments are durable after OK. Keeps the segments
+  // that have record `from` or later ones. FAILED_PRECONDITION: the file is of another topic or
+  // another number of ranks (a file of an earlier version has no number). DATA_LOSS: the file is
+  // damaged (the message names the byte).
   Status Load(uint64_t from);
-  // Reads the segments that other processes have added since then. Errors: those of Load.
+  // Reads the segments that other processes have added since then. These segments may still be lost
+  // with their host. Errors: those of Load.
   Status Refresh();
   // Adds segments. true: the segments are durable. false: another process has added segments, which
-  // are read now, and nothing was written. Errors: those of Load; RESOURCE_EXHAUSTED: disk full.
+  // are read and durable now, and nothing was written. Errors: those of Load; RESOURCE_EXHAUSTED:
+  // disk full.
   StatusOr<bool> Append(const std::vector<Segment>& segments);
   // Forgets segments whose records are all below `from`, if there are many of them.
   void Forget(uint64_t from);
@@ -61,10 +65,14 @@ class SegmentIndex {
 
  private:
   Status ReadNew(int fd);
+  // Makes the lines that were read durable, since their writer may not have done so yet.
+  Status Sync(int fd) const;
+  Status CheckFirstLine(std::string_view line) const;
   Status AddLine(std::string_view line);
   void Add(Segment segment);
 
   const std::string path_, topic_;
+  const uint32_t ranks_;
   std::deque<Segment> segments_;
   std::map<int32_t, uint64_t> next_;
   uint64_t forgotten_ = 0;  // number of segments that are no longer in memory

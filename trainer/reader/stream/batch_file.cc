@@ -14,6 +14,18 @@ namespace {
 
 constexpr uint64_t kBatchBytesMax = 64;
 
+// Writes the sizes so that they are durable before the first step.
+Status WriteSizes(const std::string& dir, const std::string& path, const LogShare& share) {
+  const std::string text = absl::StrFormat("%d %d\n", share.global_batch, share.ranks);
+  TD_RETURN_IF_ERROR(PublishFiles({{path, [&text](const std::string& draft) {
+                                      FileWriter file;
+                                      TD_RETURN_IF_ERROR(file.Open(draft));
+                                      TD_RETURN_IF_ERROR(file.Write(text.data(), text.size()));
+                                      return file.SyncAndClose();
+                                    }}}));
+  return SyncDir(dir);
+}
+
 }  // namespace
 
 std::string FileNameOf(const std::string& job) {
@@ -23,17 +35,13 @@ std::string FileNameOf(const std::string& job) {
 }
 
 Status CheckBatchFile(const std::string& dir, const std::string& source, const std::string& job,
-                      uint64_t step, const LogShare& share) {
+                      uint64_t step, const LogShare& share, bool together) {
   const std::string path = dir + "/.tandem-batch-" + FileNameOf(job);
-  if (step == 0) {
-    if (share.rank != 0) return OkStatus();
-    return PublishFiles({{path, [&share](const std::string& draft) {
-                            return WriteTextFile(
-                                draft, absl::StrFormat("%d %d\n", share.global_batch, share.ranks));
-                          }}});
-  }
   StatusOr<std::string> text = ReadSmallFile(path, kBatchBytesMax);
-  if (text.status().code() == StatusCode::kNotFound) return OkStatus();
+  const bool begins = step == 0 && together;
+  if (begins || text.status().code() == StatusCode::kNotFound) {
+    return share.rank == 0 ? WriteSizes(dir, path, share) : OkStatus();
+  }
   TD_RETURN_IF_ERROR(text.status());
   const std::vector<std::string> parts =
       absl::StrSplit(absl::StripAsciiWhitespace(*text), ' ', absl::SkipEmpty());

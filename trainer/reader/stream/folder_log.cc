@@ -64,7 +64,8 @@ std::string FolderLog::Describe() const {
 }
 
 Status FolderLog::Begin(const std::string& job, uint64_t step) {
-  return CheckBatchFile(options_.folder, options_.folder, job, step, options_.share);
+  return CheckBatchFile(options_.folder, options_.folder, job, step, options_.share,
+                        options_.together);
 }
 
 Status FolderLog::Read(uint64_t step, uint64_t first, uint64_t count, LogLines* lines) {

@@ -22,6 +22,7 @@ struct FolderLogOptions {
   std::string folder;
   LogShare share;
   Duration wait_log = std::chrono::seconds(30);  // time between two log lines of a waiting reader
+  bool together = true;                          // all ranks are at the same step
 };
 
 // The log has the records of all files, in the order of the files' names. A global batch has

@@ -100,7 +100,7 @@ TEST_F(KafkaLogTest, RanksReadTheirPartitions) {
   EXPECT_THAT(*Read(*first, 0, 0, 1), ElementsAre("a0"));
   EXPECT_THAT(*Read(*second, 0, 1, 1), ElementsAre("a1"));
   EXPECT_THAT(ReadFile(dir_ / ".tandem-kafka-job-1"),
-              HasSubstr("topic clicks\n1 0 0 0\n1 0 1 1\n"));
+              HasSubstr("topic clicks workers 2\n1 0 0 0\n1 0 1 1\n"));
   EXPECT_THAT(ReadFile(dir_ / ".tandem-batch-job"), "3 2\n");
 }
 
@@ -208,6 +208,7 @@ TEST_F(KafkaLogTest, FewerPartitionsThanBeforeOrThanRanksAreRefused) {
   WriteFile(dir_ / ".tandem-kafka-job-0", std::string("topic clicks\n2 0 0 0\n0 0 0 0\n"));
   EXPECT_THAT(Error(*Open(Options(2)), 0), AllOf(HasSubstr("topic clicks has 2 partitions, but "),
                                                  HasSubstr("has offsets of partition 2 [TD2013]")));
+  std::filesystem::remove(dir_ / ".tandem-batch-job");
   const auto third = Open(Options(6, 3, 2));
   EXPECT_THAT(ToString(Read(*third, 0, 4, 2).status()),
               HasSubstr("topic clicks has 2 partitions, but the job has 3 workers"));
@@ -218,9 +219,51 @@ TEST_F(KafkaLogTest, PositionsOfAnotherNumberOfRanksAreRefused) {
   broker_.CreateTopic("clicks", 3);
   for (int p = 0; p < 3; ++p) broker_.Produce("clicks", p, {"a", "b"});
   EXPECT_TRUE(Read(*Open(Options(2, 2, 0)), 0, 0, 1).ok());
+  std::filesystem::remove(dir_ / ".tandem-batch-job");
+  EXPECT_THAT(ToString(Read(*Open(Options(3, 3, 0)), 0, 0, 1).status()),
+              HasSubstr("has positions of a job with 2 workers, but the job has 3 now"));
+  // A file of an earlier version has no number of workers.
+  WriteFile(dir_ / ".tandem-kafka-job-0", std::string("topic clicks\n2 0 0 0\n0 0 0 0\n"));
   EXPECT_THAT(ToString(Read(*Open(Options(3, 3, 0)), 0, 0, 1).status()),
               HasSubstr("has offsets of partition 2, which belongs to another worker if there are "
                         "3 [TD2010]"));
+}
+
+// With 2 workers all partitions of the former workers 0 and 2 belong to worker 0.
+TEST_F(KafkaLogTest, PositionsOfMoreRanksAreRefused) {
+  broker_.CreateTopic("clicks", 4);
+  for (int p = 0; p < 4; ++p) broker_.Produce("clicks", p, {"a", "b"});
+  EXPECT_TRUE(Read(*Open(Options(4, 4, 0)), 0, 0, 1).ok());
+  EXPECT_TRUE(Read(*Open(Options(4, 4, 2)), 0, 2, 1).ok());
+  std::filesystem::remove(dir_ / ".tandem-batch-job");
+  KafkaLogOptions options = Options(2, 2, 0);
+  const auto begin = [&](uint64_t step) {
+    return ToString(
+        (*KafkaLog::Open(options, [](auto, bool) { return true; }))->Begin("job", step));
+  };
+  EXPECT_THAT(begin(0), HasSubstr("-job-2 has positions of worker 2, but the job has only 2 "
+                                  "workers now"));
+  EXPECT_THAT(begin(1), HasSubstr("[TD2010]"));
+  std::filesystem::remove(dir_ / ".tandem-kafka-job-2");
+  EXPECT_THAT(ToString(Read(*Open(options), 0, 0, 1).status()),
+              HasSubstr("has positions of a job with 4 workers, but the job has 2 now"));
+}
+
+// The other process knows the topic with a partition that this process does not know yet.
+TEST_F(KafkaLogTest, AnotherProcessOfTheRankMayFindANewPartition) {
+  broker_.CreateTopic("clicks", 1);
+  broker_.Produce("clicks", 0, {"a", "b"});
+  const auto log = Open(Options(2));
+  EXPECT_THAT(Two(*log, 0), ElementsAre("a", "b"));
+  KafkaBroker grown;
+  grown.CreateTopic("clicks", 2);
+  grown.Produce("clicks", 0, {"a", "b"});
+  grown.Produce("clicks", 1, {"c", "d"});
+  KafkaLogOptions options = Options(2);
+  options.feed.topic.brokers = grown.address();
+  EXPECT_THAT(Two(*Open(options, 1), 1), ElementsAre("c", "d"));
+  broker_.Produce("clicks", 0, {"e", "f"});
+  EXPECT_THAT(Error(*log, 1), HasSubstr("has offsets of partition 1 [TD2013]"));
 }
 
 TEST_F(KafkaLogTest, ALatePartitionBeginsAtItsFirstRecord) {

@@ -23,9 +23,10 @@ class FolderLogTest : public testing::Test {
     WriteFile(dir_ / (name + ".tmp"), text);
     std::filesystem::rename(dir_ / (name + ".tmp"), dir_ / name);
   }
-  std::unique_ptr<FolderLog> Open(uint64_t global_batch, uint32_t ranks = 1,
-                                  uint32_t rank = 0) const {
-    FolderLogOptions options{.folder = dir_.path(), .share = {global_batch, ranks, rank}};
+  std::unique_ptr<FolderLog> Open(uint64_t global_batch, uint32_t ranks = 1, uint32_t rank = 0,
+                                  bool together = true) const {
+    FolderLogOptions options{
+        .folder = dir_.path(), .share = {global_batch, ranks, rank}, .together = together};
     auto log = FolderLog::Open(options, [](std::string_view line, bool first) {
       return !line.empty() && !(first && line == "names");
     });
@@ -220,10 +221,10 @@ TEST_F(FolderLogTest, ARewrittenFileIsNoticedWhenItIsOpened) {
 
 // The size of the global batch decides which records the earlier steps had.
 TEST_F(FolderLogTest, AJobContinuesOnlyWithItsGlobalBatch) {
-  EXPECT_EQ(Open(2)->Begin("clicks", 7), OkStatus()) << "nothing is known";
+  EXPECT_EQ(Open(2, 2, 1)->Begin("clicks", 7), OkStatus()) << "nothing is known";
   EXPECT_EQ(Open(2, 2, 1)->Begin("clicks", 0), OkStatus());
-  EXPECT_EQ(Open(4)->Begin("clicks", 7), OkStatus()) << "only rank 0 writes";
-  EXPECT_EQ(Open(2, 2, 0)->Begin("clicks", 0), OkStatus());
+  EXPECT_EQ(ReadFile(dir_ / ".tandem-batch-clicks"), "") << "only rank 0 writes";
+  EXPECT_EQ(Open(2, 2, 0)->Begin("clicks", 7), OkStatus()) << "nothing is known";
   EXPECT_EQ(Open(2, 2, 1)->Begin("clicks", 7), OkStatus());
   EXPECT_EQ(Open(4)->Begin("views/1", 7), OkStatus());
   EXPECT_THAT(ToString(Open(4, 2, 0)->Begin("clicks", 7)),
@@ -237,6 +238,10 @@ TEST_F(FolderLogTest, AJobContinuesOnlyWithItsGlobalBatch) {
   WriteFile(dir_ / ".tandem-batch-clicks", std::string("two\n"));
   EXPECT_THAT(ToString(Open(2)->Begin("clicks", 7)), HasSubstr("is not \"BATCH WORKERS\""));
   EXPECT_EQ(Open(4)->Begin("clicks", 0), OkStatus()) << "a job without state begins again";
+  // Worker 1 may have later steps if the workers do not train together.
+  EXPECT_THAT(ToString(Open(2, 1, 0, /*together=*/false)->Begin("clicks", 0)),
+              HasSubstr("in global batches of 4 records, but its global batch is now 2"));
+  EXPECT_EQ(Open(4, 1, 0, /*together=*/false)->Begin("clicks", 0), OkStatus());
   EXPECT_EQ(Open(4)->Begin("clicks", 7), OkStatus());
 }
 
