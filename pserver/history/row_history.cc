@@ -18,8 +18,10 @@
 namespace tandem::pserver {
 namespace {
 
-// Returns the norm of the row's gradient in a push; nullopt: the push does not have the row.
-std::optional<double> NormOf(const PushRecord& push, const std::string& table, uint64_t id) {
+// Returns the norm of the row's gradient in a push; nullopt: the push does not have the row. `dim`:
+// number of values of a row. A push may have counts before them, such as shows and clicks.
+std::optional<double> NormOf(const PushRecord& push, const std::string& table, uint64_t id,
+                             int64_t dim) {
   for (size_t i = 0; i + 1 < push.head.slices.size() && i + 1 < push.values.size(); ++i) {
     const PushHead::Slice &ids = push.head.slices[i], &values = push.head.slices[i + 1];
     if (ids.variable != table || ids.desc.dtype != DType::kI64 || values.variable != table) {
@@ -35,7 +37,8 @@ std::optional<double> NormOf(const PushRecord& push, const std::string& table, u
     const auto* const row =
         reinterpret_cast<const float*>(push.values[i + 1].get()) + (at - begin) * width;
     double sum = 0;
-    for (int64_t v = 0; v < width; ++v) sum += static_cast<double>(row[v]) * row[v];
+    for (int64_t v = std::max<int64_t>(width - dim, 0); v < width; ++v)
+      sum += static_cast<double>(row[v]) * row[v];
     return std::sqrt(sum);
   }
   return std::nullopt;
@@ -44,8 +47,8 @@ std::optional<double> NormOf(const PushRecord& push, const std::string& table, u
 // Reads one log.
 class HistoryScan {
  public:
-  HistoryScan(const StoreReader& reader, int server, const std::string& table, uint64_t id)
-      : reader_(reader), server_(server), table_(table), id_(id) {}
+  HistoryScan(const StoreReader& reader, int server, const TableSpec& table, uint64_t id)
+      : reader_(reader), server_(server), table_(table.variable), dim_(table.dim()), id_(id) {}
 
   StatusOr<RowHistory> Run() {
     TD_ASSIGN_OR_RETURN(states_, reader_.States());
@@ -96,7 +99,7 @@ class HistoryScan {
   }
 
   void Note(const PushRecord& push, const ScannedEntry& scanned) {
-    const std::optional<double> norm = NormOf(push, table_, id_);
+    const std::optional<double> norm = NormOf(push, table_, id_, dim_);
     if (!norm) return;
     if (replay_ != nullptr) waiting_.push_back(history_.pushes.size());
     history_.pushes.push_back({.entry = scanned.entry.number,
@@ -125,6 +128,7 @@ class HistoryScan {
   const StoreReader& reader_;
   const int server_;
   const std::string table_;
+  const int64_t dim_;
   const uint64_t id_;
   CpuDevice device_;
   exec::Backend backend_ = exec::Backend::Cpu();
@@ -140,15 +144,44 @@ class HistoryScan {
 StatusOr<RowHistory> HistoryOfRow(const std::string& dir, int server, const std::string& table,
                                   uint64_t id) {
   TD_ASSIGN_OR_RETURN(const auto reader, StoreReader::Open(dir));
-  TD_ASSIGN_OR_RETURN(const bool has_table, reader->HasTable(table));
-  TD_ASSIGN_OR_RETURN(RowHistory history, HistoryScan(*reader, server, table, id).Run());
-  history.has_table = has_table;
+  TD_ASSIGN_OR_RETURN(const std::optional<TableSpec> spec, reader->Table(table));
+  if (!spec) {
+    return RowHistory{.first_entry = reader->first_entry(), .last_entry = reader->last_entry()};
+  }
+  TD_ASSIGN_OR_RETURN(RowHistory history, HistoryScan(*reader, server, *spec, id).Run());
+  history.has_table = true;
   return history;
 }
 
+namespace {
+
+// What decides which member of a server has the newest state.
+struct MemberState {
+  bool has_checkpoint = false;
+  LogTerm term;
+  uint64_t last_entry = 0;
+
+  // Returns whether this state is newer than `other`. Entries of an earlier term that a later term
+  // does not have were never acknowledged, so a longer log of an earlier term is older.
+  bool NewerThan(const MemberState& other) const {
+    if (has_checkpoint != other.has_checkpoint) return has_checkpoint;
+    if (term.history == other.term.history && term != other.term) return term.After(other.term);
+    return last_entry > other.last_entry;
+  }
+};
+
+StatusOr<MemberState> StateOf(const std::string& dir) {
+  TD_ASSIGN_OR_RETURN(const auto reader, StoreReader::Open(dir));
+  TD_ASSIGN_OR_RETURN(const LogTerm term, reader->Term());
+  return MemberState{
+      .has_checkpoint = reader->has_checkpoint(), .term = term, .last_entry = reader->last_entry()};
+}
+
+}  // namespace
+
 StatusOr<std::map<int, std::string>> ServerDirs(const std::string& data_dir) {
   std::map<int, std::string> dirs;
-  std::map<int, uint64_t> longest;
+  std::map<int, MemberState> newest;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(data_dir, error)) {
     // pserver-S is member 0, pserver-S.member-M member M.
@@ -160,12 +193,12 @@ StatusOr<std::map<int, std::string>> ServerDirs(const std::string& data_dir) {
       continue;
     }
     const std::string dir = absl::StrFormat("%s/%s/shard-%d", data_dir, name, server);
-    const auto reader = StoreReader::Open(dir);
-    if (!reader.ok()) continue;
-    const uint64_t last = (*reader)->last_entry();
-    if (dirs.contains(server) && last <= longest[server]) continue;
+    const StatusOr<MemberState> state = StateOf(dir);
+    if (state.status().code() == StatusCode::kNotFound) continue;
+    TD_RETURN_IF_ERROR(state.status());
+    if (dirs.contains(server) && !state->NewerThan(newest[server])) continue;
     dirs[server] = dir;
-    longest[server] = last;
+    newest[server] = *state;
   }
   if (!dirs.empty()) return dirs;
   return NotFound(

@@ -37,13 +37,14 @@ struct RowHistory {
 
 // Reads the directory of one server, such as DIR/pserver-0/shard-0. `server`: its index. Needs the
 // memory for the whole state of the server. Blocks. The server may run; then the result has what it
-// had logged when this call began. NOT_FOUND: the directory has no server. DATA_LOSS: it is
-// damaged.
+// had logged when this call began. A server without initial values has no pushes. NOT_FOUND: the
+// directory has no server. DATA_LOSS: it is damaged.
 StatusOr<RowHistory> HistoryOfRow(const std::string& dir, int server, const std::string& table,
                                   uint64_t id);
 
 // Returns the directories of the servers in `data_dir` (tandemrun --pserver_data_dir), by index. If
-// a server has standbys, returns the directory with the longest log. NOT_FOUND: there is none.
+// a server has standbys, returns the directory with a checkpoint whose log has the latest term, and
+// of these the longest log. NOT_FOUND: there is none. Other errors: a directory cannot be read.
 StatusOr<std::map<int, std::string>> ServerDirs(const std::string& data_dir);
 
 }  // namespace tandem::pserver

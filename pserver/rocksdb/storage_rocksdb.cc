@@ -15,6 +15,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <set>
 #include <string_view>
 
@@ -32,6 +33,7 @@
 #include "pserver/rocksdb/directory_lock.h"
 #include "pserver/rocksdb/log_marks.h"
 #include "pserver/rocksdb/log_scan.h"
+#include "pserver/rocksdb/snapshot_lineage.h"
 #include "pserver/rocksdb/snapshot_values.h"
 #include "pserver/rocksdb/store_keys.h"
 #include "pserver/rocksdb/store_meta.h"
@@ -112,11 +114,16 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
       unlink(ValuesPath(meta).c_str());
       return Annotate(status, "cannot write a checkpoint to " + dir_);
     }
+    // A restored state has a lower version than the acknowledged one. A crash after this line leaves
+    // the old checkpoint, which has a version that is acknowledged too.
+    TD_ASSIGN_OR_RETURN(const uint64_t acknowledged, ReadAcknowledged());
+    if (snapshot.version < acknowledged) TD_RETURN_IF_ERROR(WriteAcknowledged(snapshot.version));
     // This batch atomically replaces the record of the old checkpoint, which names the old value
     // file.
     rocksdb::WriteBatch batch;
     const uint64_t first = FirstKept(snapshot.log_number + 1);
     marks_.Remove(first, &batch);
+    (void)batch.Delete(keys::kRestoring);
     (void)batch.Put(keys::kMeta, meta.SerializeAsString());
     TD_RETURN_IF_ERROR(WriteSynced(&batch, "cannot write the checkpoint record to " + dir_));
     TD_RETURN_IF_ERROR(WriteAcknowledged(snapshot.version));
@@ -161,23 +168,28 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     TD_REQUIRE(!snapshot.base.has_value());
     MutexLock lock(mu_);
     const size_t bytes = snapshot.bytes();
-    rocksdb::WriteBatch batch;
-    for (const uint64_t number : removed) (void)batch.Delete(keys::Snapshot(number));
     if (Status space = CheckSpace(bytes); !space.ok() && !removed.empty()) {
+      MutexLock names(names_mu_);
+      rocksdb::WriteBatch batch;
+      TD_RETURN_IF_ERROR(NameSnapshots(removed, nullptr, 0, &batch));
       TD_RETURN_IF_ERROR(WriteSynced(&batch, "cannot remove snapshots from " + dir_));
-      batch.Clear();
       RemoveUnnamedValues();
     }
     TD_RETURN_IF_ERROR(CheckSpace(bytes));
     ShardMeta meta = MakeMeta(snapshot);
     meta.set_taken_us(name.time_us);
+    meta.set_rebuilt(name.rebuilt);
     meta.set_values_file(ValuesName(++last_file_));
     if (Status status = WriteValues(ValuesPath(meta), snapshot, pace_, meta); !status.ok()) {
       unlink(ValuesPath(meta).c_str());
       return Annotate(status, absl::StrFormat("cannot write snapshot %d to %s", name.number, dir_));
     }
-    (void)batch.Put(keys::Snapshot(name.number), meta.SerializeAsString());
-    TD_RETURN_IF_ERROR(WriteSynced(&batch, "cannot write a snapshot to " + dir_));
+    {
+      MutexLock names(names_mu_);
+      rocksdb::WriteBatch batch;
+      TD_RETURN_IF_ERROR(NameSnapshots(removed, &meta, name.number, &batch));
+      TD_RETURN_IF_ERROR(WriteSynced(&batch, "cannot write a snapshot to " + dir_));
+    }
     RemoveUnnamedValues();
     return bytes;
   }
@@ -186,11 +198,7 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     MutexLock lock(mu_);
     std::string text;
     const rocksdb::Status got = db_->Get({}, keys::Snapshot(number), &text);
-    if (got.IsNotFound())
-      return NotFound(
-          "%s contains no snapshot %d [TD4020]; hint: run tandem restore --list to see the "
-          "snapshots",
-          dir_, number);
+    if (got.IsNotFound()) return NoSnapshot(number);
     TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read a snapshot of " + dir_));
     TD_ASSIGN_OR_RETURN(const ShardMeta meta,
                         ParseMeta(absl::StrFormat("%s: snapshot %d", dir_, number), text));
@@ -199,6 +207,9 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
 
   StatusOr<std::vector<StoredGlobalSnapshot>> GlobalSnapshots() override {
     std::vector<StoredGlobalSnapshot> snapshots;
+    SnapshotLineage lineage;
+    MutexLock names(names_mu_);
+    TD_ASSIGN_OR_RETURN(const uint64_t head, Head());
     const Status status = EachGlobalSnapshot([&](uint64_t number, std::string_view text) {
       // If the record is damaged, this parse fails and the version is 0. ReadGlobalSnapshot then
       // rejects the record.
@@ -206,13 +217,17 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
       (void)meta.ParseFromArray(text.data(), static_cast<int>(text.size()));
       std::error_code unknown;
       const uintmax_t bytes = std::filesystem::file_size(ValuesPath(meta), unknown);
+      lineage.Add(number, ParentOf(meta, lineage));
       snapshots.push_back({.number = number,
                            .version = meta.version(),
                            .time_us = meta.taken_us(),
                            .bytes = unknown ? 0 : static_cast<uint64_t>(bytes),
-                           .log_number = meta.log_number()});
+                           .log_number = meta.log_number(),
+                           .rebuilt = meta.rebuilt()});
     });
     if (!status.ok()) return status;
+    const std::set<uint64_t> predecessors = lineage.Predecessors(head);
+    for (StoredGlobalSnapshot& s : snapshots) s.abandoned = !predecessors.contains(s.number);
     return snapshots;
   }
 
@@ -290,10 +305,36 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     return synced_.Note(0);
   }
 
-  Status BreakLog(const LogBreak& at) override {
+  Status BeginRestore(const LogBreak& at) override {
+    MutexLock names(names_mu_);
     rocksdb::WriteBatch batch;
+    if (at.snapshot != 0) {
+      std::string text;
+      const rocksdb::Status got = db_->Get({}, keys::Snapshot(at.snapshot), &text);
+      if (got.IsNotFound()) return NoSnapshot(at.snapshot);
+      TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read a snapshot of " + dir_));
+      (void)batch.Put(keys::kHead, std::to_string(at.snapshot));
+    }
     (void)batch.Put(keys::Numbered(keys::kBreakBegin, at.number), std::to_string(at.snapshot));
+    (void)batch.Put(keys::kRestoring, absl::StrFormat("%d %d", at.number, at.snapshot));
     return WriteSynced(&batch, "cannot write to " + dir_);
+  }
+
+  StatusOr<std::optional<LogBreak>> UnfinishedRestore() override {
+    std::string text;
+    const rocksdb::Status got = db_->Get({}, keys::kRestoring, &text);
+    if (got.IsNotFound()) return std::optional<LogBreak>();
+    TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read " + dir_));
+    LogBreak at;
+    const std::vector<std::string> parts = absl::StrSplit(text, ' ');
+    if (parts.size() == 2 && absl::SimpleAtoi(parts[0], &at.number) &&
+        absl::SimpleAtoi(parts[1], &at.snapshot)) {
+      return std::optional<LogBreak>(at);
+    }
+    return DataLoss(
+        "%s: the record of a restore is damaged [TD2118]; hint: restore a copy of the directory, "
+        "or move the directory away to start with an empty state",
+        dir_);
   }
 
   StatusOr<LogBreak> LastBreak() override {
@@ -353,8 +394,9 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     rocksdb::WriteBatch batch;
     LogMarks::RemoveAll(&batch);
     (void)batch.Put(keys::kMeta, meta.SerializeAsString());
-    (void)batch.Put(keys::kTerm, TextOf(term));
+    (void)batch.Put(keys::kTerm, TermText(term));
     (void)batch.Put(keys::kIncomplete, "");
+    (void)batch.Delete(keys::kRestoring);
     TD_RETURN_IF_ERROR(WriteSynced(&batch, "cannot install a checkpoint in " + dir_));
     last_entry_ = 0;
     pending_file_.clear();
@@ -368,21 +410,12 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     const rocksdb::Status got = db_->Get({}, keys::kTerm, &text);
     if (got.IsNotFound()) return LogTerm();
     TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read the term of " + dir_));
-    LogTerm term;
-    const std::vector<std::string> parts = absl::StrSplit(text, ' ');
-    if (parts.size() == 3 && absl::SimpleAtoi(parts[0], &term.history) &&
-        absl::SimpleAtoi(parts[1], &term.number) && absl::SimpleAtoi(parts[2], &term.start)) {
-      return term;
-    }
-    return DataLoss(
-        "%s: the record of the term is damaged [TD2118]; hint: restore a copy of the directory, or "
-        "move the directory away to start with an empty state",
-        dir_);
+    return ParseTerm(dir_, text);
   }
 
   Status SetTerm(const LogTerm& term) override {
     rocksdb::WriteBatch batch;
-    (void)batch.Put(keys::kTerm, TextOf(term));
+    (void)batch.Put(keys::kTerm, TermText(term));
     return WriteSynced(&batch, "cannot write the term of " + dir_);
   }
 
@@ -407,9 +440,6 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     Status Begin(ShardSnapshot /*head*/) override { return OkStatus(); }
     Status Take(SnapshotChunk /*chunk*/) override { return OkStatus(); }
   };
-  static std::string TextOf(const LogTerm& term) {
-    return absl::StrFormat("%d %d %d", term.history, term.number, term.start);
-  }
   Status WriteSynced(rocksdb::WriteBatch* batch, const std::string& what) const {
     rocksdb::WriteOptions sync;
     sync.sync = true;
@@ -512,6 +542,71 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     return FromRocksdb(it->status(), "cannot read the snapshots of " + dir_);
   }
 
+  Status NoSnapshot(uint64_t number) const {
+    return NotFound(
+        "%s contains no snapshot %d [TD4020]; hint: run tandem restore --list to see the "
+        "snapshots",
+        dir_, number);
+  }
+
+  // Returns the number of the global snapshot that was taken or restored last; 0: unknown.
+  StatusOr<uint64_t> Head() const {
+    std::string text;
+    const rocksdb::Status got = db_->Get({}, keys::kHead, &text);
+    if (got.IsNotFound()) return uint64_t{0};
+    TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read " + dir_));
+    uint64_t head = 0;
+    (void)absl::SimpleAtoi(text, &head);
+    return head;
+  }
+
+  // Returns the parent of a snapshot. `before`: the snapshots with lower numbers.
+  static uint64_t ParentOf(const ShardMeta& meta, const SnapshotLineage& before) {
+    return meta.has_parent() ? meta.parent() : before.newest();
+  }
+
+  // Adds to `batch`: the removal of global snapshots, the record of the new snapshot `number`
+  // (`made` null: there is none), and the changed parents of the others. Keeps the snapshot of an
+  // unfinished restore.
+  Status NameSnapshots(std::span<const uint64_t> removed, ShardMeta* made, uint64_t number,
+                       rocksdb::WriteBatch* batch) TD_REQUIRES(names_mu_) {
+    TD_REQUIRE(made == nullptr || number != 0);
+    TD_ASSIGN_OR_RETURN(const std::optional<LogBreak> unfinished, UnfinishedRestore());
+    TD_ASSIGN_OR_RETURN(const uint64_t head, Head());
+    std::set<uint64_t> gone(removed.begin(), removed.end());
+    if (unfinished) gone.erase(unfinished->snapshot);
+    gone.erase(number);
+    SnapshotLineage lineage;
+    std::map<uint64_t, ShardMeta> metas;
+    TD_RETURN_IF_ERROR(EachGlobalSnapshot([&](uint64_t n, std::string_view text) {
+      (void)metas[n].ParseFromArray(text.data(), static_cast<int>(text.size()));
+      lineage.Add(n, ParentOf(metas[n], lineage));
+    }));
+    uint64_t new_head = head == 0 ? lineage.newest() : head;
+    if (made != nullptr) {
+      uint64_t parent = lineage.Remaining(new_head, {number});
+      // A rebuilt state follows the newest predecessor that is not later.
+      while (made->rebuilt() && parent != 0 && metas[parent].version() > made->version()) {
+        parent = lineage.Remaining(parent, {parent});
+      }
+      lineage.Add(number, parent);
+      metas[number] = *made;
+      if (!made->rebuilt()) new_head = number;
+    }
+    new_head = lineage.Remaining(new_head, gone);
+    lineage.Remove(gone);
+    for (const uint64_t n : gone) (void)batch->Delete(keys::Snapshot(n));
+    for (const auto& [n, parent] : lineage.parents()) {
+      ShardMeta& meta = metas[n];
+      if (n != number && meta.has_parent() && meta.parent() == parent) continue;
+      if (n != number && !ValuesNumber(meta.values_file())) continue;  // a damaged record stays
+      meta.set_parent(parent);
+      (void)batch->Put(keys::Snapshot(n), meta.SerializeAsString());
+    }
+    (void)batch->Put(keys::kHead, std::to_string(new_head));
+    return OkStatus();
+  }
+
   // Removes the value files that neither `meta`, nor its base, nor a global snapshot names: files
   // of older checkpoints, and of checkpoints that were never completed.
   void RemoveValuesBut(const ShardMeta& meta) const TD_REQUIRES(mu_) {
@@ -580,7 +675,8 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
   PersistentCounter synced_;
   std::atomic<uint64_t> last_entry_ = 0;  // number of the last written log entry
   LogMarks marks_;
-  Mutex mu_;
+  Mutex names_mu_;  // guards the records of global snapshots, the head and an unfinished restore
+  Mutex mu_;        // acquired before names_mu_
   uint64_t last_file_ TD_GUARDED_BY(mu_) = 0;  // number of the newest value file
   // The value file that the last NewValuesFile named, until it is installed; "": none.
   std::string pending_file_ TD_GUARDED_BY(mu_);

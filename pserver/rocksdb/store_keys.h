@@ -14,6 +14,10 @@ namespace tandem::pserver::keys {
 inline constexpr const char* kMeta = "meta";              // the checkpoint, a ShardMeta
 inline constexpr const char* kTerm = "term";              // a LogTerm
 inline constexpr const char* kIncomplete = "incomplete";  // exists while the state is incomplete
+// A restore that no checkpoint contains yet (Storage::UnfinishedRestore): "NUMBER SNAPSHOT".
+inline constexpr const char* kRestoring = "restoring";
+// Number of the global snapshot that was taken or restored last (snapshot_lineage.h).
+inline constexpr const char* kHead = "head";
 
 // Each of the following kinds has the keys [kBegin, kEnd). '0' is the character after '/'.
 inline constexpr const char *kLogBegin = "log/", *kLogEnd = "log0";  // the entries of the log

@@ -5,6 +5,8 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "proto/pserver.pb.h"
 #include "pserver/wire/move_convert.h"
 #include "pserver/wire/proto_convert.h"
@@ -87,6 +89,23 @@ StatusOr<ShardSnapshot> SnapshotHeadOf(const ShardMeta& meta) {
     snapshot.moves = std::make_shared<MoveState>(std::move(moves));
   }
   return snapshot;
+}
+
+std::string TermText(const LogTerm& term) {
+  return absl::StrFormat("%d %d %d", term.history, term.number, term.start);
+}
+
+StatusOr<LogTerm> ParseTerm(const std::string& dir, const std::string& text) {
+  LogTerm term;
+  const std::vector<std::string> parts = absl::StrSplit(text, ' ');
+  if (parts.size() == 3 && absl::SimpleAtoi(parts[0], &term.history) &&
+      absl::SimpleAtoi(parts[1], &term.number) && absl::SimpleAtoi(parts[2], &term.start)) {
+    return term;
+  }
+  return DataLoss(
+      "%s: the record of the term is damaged [TD2118]; hint: restore a copy of the directory, or "
+      "move the directory away to start with an empty state",
+      dir);
 }
 
 }  // namespace tandem::pserver

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "common/base/status.h"
+#include "pserver/storage/checkpoint_files.h"
 #include "pserver/storage/snapshot_chunks.h"
 
 namespace tandem {
@@ -28,5 +29,10 @@ ShardMeta MakeMeta(const ShardSnapshot& snapshot);
 // another format.
 StatusOr<ShardMeta> ParseMeta(const std::string& what, const std::string& record);
 StatusOr<ShardSnapshot> SnapshotHeadOf(const ShardMeta& meta);
+
+// Writes and parses the record of a term. `dir`: the store in messages. DATA_LOSS: the record is
+// damaged.
+std::string TermText(const LogTerm& term);
+StatusOr<LogTerm> ParseTerm(const std::string& dir, const std::string& text);
 
 }  // namespace tandem::pserver

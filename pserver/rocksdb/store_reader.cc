@@ -94,17 +94,32 @@ Status StoreReader::Read(const State& state, SnapshotSink& sink) const {
   return ReadValues(dir_ + "/" + meta.values_file(), meta, std::move(head), sink);
 }
 
-StatusOr<bool> StoreReader::HasTable(const std::string& table) const {
+bool StoreReader::has_checkpoint() const {
+  std::string text;
+  return db_->Get({}, keys::kMeta, &text).ok();
+}
+
+StatusOr<std::optional<TableSpec>> StoreReader::Table(const std::string& name) const {
   std::string text;
   const rocksdb::Status got = db_->Get({}, keys::kMeta, &text);
-  if (!got.ok()) {
-    return NotFound("%s has no checkpoint, because its server has no initial values yet [TD4011]",
-                    dir_);
-  }
+  if (got.IsNotFound()) return std::optional<TableSpec>();
+  if (!got.ok())
+    return DataLoss("%s: the checkpoint is missing: %s [TD4010]", dir_, got.ToString());
   TD_ASSIGN_OR_RETURN(const ShardMeta meta, ParseMeta(dir_ + ": the checkpoint", text));
   TD_ASSIGN_OR_RETURN(const ShardSnapshot head, SnapshotHeadOf(meta));
-  return std::any_of(head.config.tables.begin(), head.config.tables.end(),
-                     [&table](const TableSpec& t) { return t.variable == table; });
+  for (const TableSpec& table : head.config.tables) {
+    if (table.variable == name) return std::optional<TableSpec>(table);
+  }
+  return std::optional<TableSpec>();
+}
+
+StatusOr<LogTerm> StoreReader::Term() const {
+  std::string text;
+  const rocksdb::Status got = db_->Get({}, keys::kTerm, &text);
+  if (got.IsNotFound()) return LogTerm();
+  if (got.ok()) return ParseTerm(dir_, text);
+  return Unavailable("cannot read the term of %s: %s [TD2110]; hint: try again", dir_,
+                     got.ToString());
 }
 
 Status StoreReader::ScanLog(uint64_t first, const ScanSink& take) const {

@@ -3,10 +3,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/base/status.h"
+#include "pserver/state/shard_config.h"
+#include "pserver/storage/checkpoint_files.h"
 #include "pserver/storage/scanned_entry.h"
 #include "pserver/storage/snapshot_chunks.h"
 
@@ -36,9 +39,12 @@ class StoreReader {
   // Passes a state to `sink`. DATA_LOSS: it is damaged, or a running server has removed it.
   // FAILED_PRECONDITION: it is a delta checkpoint.
   Status Read(const State& state, SnapshotSink& sink) const;
-  // Returns whether the configuration in the checkpoint has this table. NOT_FOUND: there is no
-  // checkpoint.
-  StatusOr<bool> HasTable(const std::string& table) const;
+  // Returns a table of the configuration in the checkpoint; nullopt: it has no such table, or there
+  // is no checkpoint.
+  StatusOr<std::optional<TableSpec>> Table(const std::string& name) const;
+  bool has_checkpoint() const;
+  // Returns the term of the log. `history` 0: there is none.
+  StatusOr<LogTerm> Term() const;
   // Numbers of the first and the last entry of the log; 0: the log is empty.
   uint64_t first_entry() const { return first_; }
   uint64_t last_entry() const { return last_; }

@@ -642,6 +642,7 @@ Status PserverService::DoGetStatus(StatusReply* reply) {
     reply->add_cut_version(snapshot.version);
     reply->add_cut_time_us(snapshot.time_us);
     reply->add_cut_bytes(snapshot.bytes);
+    reply->add_cut_abandoned(snapshot.abandoned);
   }
   return OkStatus();
 }

@@ -41,7 +41,10 @@ Status HoldPushes(const HoldPushesRequest& request, DurableShard& durable, HoldP
   for (const SnapshotFrontier& mark : held.marks) ToProto(mark, reply->add_mark());
   ToProto(held.map, reply->mutable_map());
   if (held.step) reply->set_step(*held.step);
-  for (const StoredGlobalSnapshot& snapshot : stored) reply->add_cut(snapshot.number);
+  for (const StoredGlobalSnapshot& snapshot : stored) {
+    reply->add_cut(snapshot.number);
+    if (snapshot.abandoned) reply->add_abandoned(snapshot.number);
+  }
   return OkStatus();
 }
 

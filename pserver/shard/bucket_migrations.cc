@@ -417,18 +417,22 @@ Status BucketMigrations::Replay(const MoveRecord& record) {
   return OkStatus();
 }
 
-Status BucketMigrations::Restore(MoveState moves, const ShardSnapshot& header) {
-  if (!moves.MovesSlices()) moves.placed = header.config.slices;
-  if (moves.generation < moves_.generation || moves.map.version() < moves_.map.version()) {
-    return FailedPrecondition(
-        "the checkpoint of version %d cannot be restored alone, because row buckets moved between "
-        "servers after this checkpoint [TD7012]; hint: write checkpoints directly after a "
-        "migration",
-        header.version);
+Status BucketMigrations::CheckRestore(const MoveState& moves, const ShardSnapshot& header) const {
+  if (moves.generation >= moves_.generation && moves.map.version() >= moves_.map.version()) {
+    return OkStatus();
   }
+  return FailedPrecondition(
+      "the checkpoint of version %d cannot be restored alone, because row buckets moved between "
+      "servers after this checkpoint [TD7012]; hint: write checkpoints directly after a "
+      "migration",
+      header.version);
+}
+
+void BucketMigrations::Restore(MoveState moves, const ShardSnapshot& header) {
+  TD_REQUIRE(CheckRestore(moves, header).ok());
+  if (!moves.MovesSlices()) moves.placed = header.config.slices;
   moves_ = std::move(moves);
   frozen_ = {};
-  return OkStatus();
 }
 
 Status BucketMigrations::DropBucket(int bucket) {

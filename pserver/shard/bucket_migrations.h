@@ -75,9 +75,11 @@ class BucketMigrations {
   // ---- The whole state --------------------------------------------------------------------------
   // Records `slices`: the slices as the configuration placed them.
   void Place(const std::vector<SliceSpec>& slices) { moves_.placed = slices; }
-  // Replaces the state by the state in a snapshot. `header`: the snapshot without values.
-  // FAILED_PRECONDITION: buckets moved since the snapshot; nothing changes.
-  Status Restore(MoveState moves, const ShardSnapshot& header);
+  // Returns OK if Restore may be called. FAILED_PRECONDITION: buckets moved since the snapshot.
+  Status CheckRestore(const MoveState& moves, const ShardSnapshot& header) const;
+  // Replaces the state by the state in a snapshot. `header`: the snapshot without values. REQUIRES:
+  // CheckRestore is OK.
+  void Restore(MoveState moves, const ShardSnapshot& header);
 
  private:
   struct Frozen {

@@ -64,11 +64,12 @@ void Shard::Checkpoints::Abandon(const Snapshotter::Copy& copy) {
   shard_.snapshotter_.Abandon(copy);
 }
 
-StatusOr<ShardSnapshot> Shard::Checkpoints::Restore(const SnapshotReader& read) {
+StatusOr<ShardSnapshot> Shard::Checkpoints::Restore(const SnapshotReader& read,
+                                                    const ReplaceRecorder& record) {
   SnapshotLoader loader(shard_.factory_, shard_.options_.index);
   TD_RETURN_IF_ERROR(read(loader));
   ShardSnapshot header = loader.header();
-  TD_ASSIGN_OR_RETURN(header.log_number, Replace(loader));
+  TD_ASSIGN_OR_RETURN(header.log_number, Replace(loader, record));
   return header;
 }
 
@@ -81,19 +82,25 @@ Status Shard::Checkpoints::Restore(const ShardSnapshot& snapshot) {
   return Restore([&snapshot](SnapshotSink& sink) { return SendChunks(snapshot, sink); }).status();
 }
 
-StatusOr<uint64_t> Shard::Checkpoints::Replace(SnapshotLoader& loader) {
+StatusOr<uint64_t> Shard::Checkpoints::Replace(SnapshotLoader& loader,
+                                               const ReplaceRecorder& record) {
   const ShardSnapshot& header = loader.header();
+  const MoveState moves = header.moves == nullptr ? MoveState() : *header.moves;
   Turn turn(shard_);
   ShardState& state = shard_.state_;
-  TD_RETURN_IF_ERROR(
-      shard_.migrations_.Restore(header.moves == nullptr ? MoveState() : *header.moves, header));
+  TD_RETURN_IF_ERROR(shard_.migrations_.CheckRestore(moves, header));
+  const uint64_t last = std::max(shard_.replay_.last_number(), header.log_number);
+  if (record) TD_RETURN_IF_ERROR(record(last));
+  shard_.migrations_.Restore(moves, header);
   const Status back =
-      Aborted("the call failed, because this server was restored from the checkpoint of version %d",
-              header.version);
+      Aborted(
+          "the call failed, because this server was restored from the state of version %d [TD4015]; "
+          "hint: restart the trainers",
+          header.version);
   shard_.calls_.FailAll(back, turn.ready());
   shard_.OnHoldEnded(shard_.hold_.End(back), turn.ready());
   state.rollbacks += state.params != nullptr;
-  state.journal.Resume(std::max(shard_.replay_.last_number(), header.log_number));
+  state.journal.Resume(last);
   state.SetUp(header.config, loader.TakeParams());
   state.trainers.Restore(header.marks, header.version);
   state.version = header.version;

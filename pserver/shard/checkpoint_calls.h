@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "pserver/shard/shard.h"
 #include "pserver/shard/snapshot_loader.h"
@@ -34,8 +35,12 @@ class Shard::Checkpoints {
   // Replaces the whole state by the snapshot that `read` sends. Returns the snapshot without
   // values; its log_number is the number after which the changes of the new state begin. The shard
   // serves the old state until the snapshot is complete. Calls that wait then fail with ABORTED. On
-  // an error, nothing changes.
-  StatusOr<ShardSnapshot> Restore(const SnapshotReader& read);
+  // an error, nothing changes. `record`: called right before the replacement, under the lock of the
+  // shard, with the number of the last change of the old state; an error keeps the old state. null:
+  // not called.
+  using ReplaceRecorder = std::function<Status(uint64_t last)>;
+  StatusOr<ShardSnapshot> Restore(const SnapshotReader& read,
+                                  const ReplaceRecorder& record = nullptr);
   Status Restore(const ShardSnapshot& snapshot);
   // Applies the log entry that follows the restored snapshot or the last replayed entry. Replay
   // must be called before any call of a trainer; on a replica, observers may call meanwhile.
@@ -52,13 +57,15 @@ class Shard::Checkpoints {
   // Log numbers. stored_number: last entry that the newest checkpoint contains. settled_number:
   // last entry that is applied to the parameters.
   uint64_t stored_number() const { return shard_.base_.stored_number(); }
+  // Returns a number for ShardSnapshot::order between those of the snapshots made before and later.
+  uint64_t NextOrder() { return shard_.base_.NextOrder(); }
   uint64_t settled_number() const;
 
  private:
   StatusOr<ShardSnapshot> Finish(Snapshotter::Copy& copy);
   void Abandon(const Snapshotter::Copy& copy);
   // Returns the number of the last change before the new state.
-  StatusOr<uint64_t> Replace(SnapshotLoader& loader);
+  StatusOr<uint64_t> Replace(SnapshotLoader& loader, const ReplaceRecorder& record);
 
   Shard& shard_;
 };

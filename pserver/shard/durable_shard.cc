@@ -71,6 +71,10 @@ void DurableShard::Keeps(uint64_t version) {
 
 StatusOr<SavedCheckpoint> DurableShard::Write(const ShardSnapshot& image) {
   MutexLock lock(mu_);
+  return WriteLocked(image);
+}
+
+StatusOr<SavedCheckpoint> DurableShard::WriteLocked(const ShardSnapshot& image) {
   if (image.order < written_order_) {
     return SavedCheckpoint{.version = image.version, .bytes = image.bytes()};
   }
@@ -118,38 +122,44 @@ StatusOr<SavedCheckpoint> DurableShard::Save(bool delta, uint64_t unless_kept, D
   return WriteAside(image);
 }
 
+Status DurableShard::ReadState(uint64_t number, SnapshotSink& sink) const {
+  if (number != 0) return storage_->ReadGlobalSnapshot(number, sink);
+  TD_ASSIGN_OR_RETURN(const bool found, storage_->Read(sink));
+  return found ? OkStatus() : NotFound("this server has no checkpoint [TD4011]");
+}
+
 StatusOr<uint64_t> DurableShard::Restore(uint64_t number) {
   if (storage_ == nullptr) return NoFolder();
   const CheckpointThrottle::Wish hurry(pace_, {});
-  const auto read = [this, number](SnapshotSink& sink) -> Status {
-    if (number != 0) return storage_->ReadGlobalSnapshot(number, sink);
-    TD_ASSIGN_OR_RETURN(const bool found, storage_->Read(sink));
-    return found ? OkStatus() : NotFound("this server has no checkpoint [TD4011]");
-  };
-  const auto end = [this](RestoreEnd how) {
-    return on_restore_end_ ? on_restore_end_(how) : OkStatus();
-  };
   MutexLock lock(restore_mu_);
   if (on_restore_begin_) TD_RETURN_IF_ERROR(on_restore_begin_());
-  const StatusOr<ShardSnapshot> restored = shard_->checkpoints().Restore(read);
-  if (!restored.ok()) {
-    TD_RETURN_IF_ERROR(end(RestoreEnd::kUnchanged));
-    return restored.status();
-  }
-  if (number == 0) Keeps(restored->version);
+  RestoreEnd end = RestoreEnd::kUnchanged;
+  const StatusOr<uint64_t> version = ReplaceState(number, &end);
+  if (on_restore_end_) TD_RETURN_IF_ERROR(on_restore_end_(end));
+  return version;
+}
+
+StatusOr<uint64_t> DurableShard::ReplaceState(uint64_t number, RestoreEnd* end) {
+  const bool recorded = log_ != nullptr || number != 0;
+  const auto record = [&](uint64_t last) -> Status {
+    return recorded ? storage_->BeginRestore({.number = last, .snapshot = number}) : OkStatus();
+  };
+  // No checkpoint of the old state is written from the read on.
+  MutexLock lock(mu_);
+  TD_ASSIGN_OR_RETURN(
+      const ShardSnapshot restored,
+      shard_->checkpoints().Restore(
+          [this, number](SnapshotSink& sink) { return ReadState(number, sink); }, record));
+  written_order_ = shard_->checkpoints().NextOrder();
+  *end = RestoreEnd::kNotStored;
+  if (number == 0) Keeps(restored.version);
   // The log entries belong to the state before the restore. A new checkpoint deletes these entries.
-  if (log_ != nullptr || number != 0) {
-    Status saved = log_ == nullptr
-                       ? OkStatus()
-                       : storage_->BreakLog({.number = restored->log_number, .snapshot = number});
-    if (saved.ok()) saved = Save().status();
-    if (!saved.ok()) {
-      TD_RETURN_IF_ERROR(end(RestoreEnd::kNotStored));
-      return saved;
-    }
+  if (recorded) {
+    TD_ASSIGN_OR_RETURN(const ShardSnapshot image, shard_->checkpoints().Take());
+    TD_RETURN_IF_ERROR(WriteLocked(image).status());
   }
-  TD_RETURN_IF_ERROR(end(RestoreEnd::kStored));
-  return restored->version;
+  *end = RestoreEnd::kStored;
+  return restored.version;
 }
 
 StatusOr<std::vector<StoredGlobalSnapshot>> DurableShard::GlobalSnapshots() const {
@@ -173,7 +183,12 @@ void DurableShard::TakeGlobalSnapshot(
       known =
           Unavailable("snapshot %d is still being written; hint: try again later", wanted_.number);
     } else if (first) {
-      wanted_ = {.number = number, .part = {}, .waiting = {}};
+      wanted_ = {.number = number, .taker = order.request.taker, .part = {}, .waiting = {}};
+    } else if (wanted_.taker != order.request.taker) {
+      known = Unavailable(
+          "another command takes snapshot %d at the same time [TD4020]; hint: run the command "
+          "again",
+          number);
     } else {
       known = wanted_.part;
     }
@@ -181,14 +196,7 @@ void DurableShard::TakeGlobalSnapshot(
   }
   if (known) return done(*known);
   if (!first) return;
-  if (order.rebuilt) {
-    // A failed attempt uses up its number too, because a repeated call gets the same reply.
-    shard_->global_snapshots().OnTaken(number);
-    const Status posted =
-        later_([this, number, order] { OnGlobalSnapshotEnd(number, Rebuild(order)); });
-    if (!posted.ok()) OnGlobalSnapshotEnd(number, Annotate(posted, "rebuilding a state"));
-    return;
-  }
+  if (order.rebuilt) return BeginRebuild(order);
   SnapshotRequest request = std::move(order.request);
   order.request = {.number = number};
   const auto begun = [this, number, order](StatusOr<PendingSnapshot> pending) {
@@ -203,20 +211,48 @@ void DurableShard::TakeGlobalSnapshot(
   shard_->global_snapshots().Take(job, std::move(request), begun);
 }
 
+void DurableShard::BeginRebuild(const GlobalSnapshotOrder& order) {
+  const uint64_t number = order.request.number;
+  const uint64_t last = shard_->Info().last_snapshot;
+  if (number <= last) {
+    return OnGlobalSnapshotEnd(
+        number, FailedPrecondition("snapshot %d: the number must be higher than the number of the "
+                                   "last snapshot, %d [TD4020]; hint: run the command again",
+                                   number, last));
+  }
+  // A failed attempt uses up its number too, because a repeated call gets the same reply.
+  shard_->global_snapshots().OnTaken(number);
+  const Status posted =
+      later_([this, number, order] { OnGlobalSnapshotEnd(number, Rebuild(order)); });
+  if (!posted.ok()) OnGlobalSnapshotEnd(number, Annotate(posted, "rebuilding a state"));
+}
+
 StatusOr<std::vector<uint64_t>> DurableShard::RemovableSnapshots(
     const GlobalSnapshotOrder& order) const {
   TD_REQUIRE(storage_ != nullptr && order.request.number != 0);
+  std::vector<uint64_t> removed;
+  // A coordinator of an earlier version sends no facts about snapshots with this order.
+  if (order.rebuilt && order.request.taker == 0) return removed;
   TD_ASSIGN_OR_RETURN(const std::vector<StoredGlobalSnapshot> stored, storage_->GlobalSnapshots());
-  // A snapshot that not all servers have must not take the place of one that all servers have.
+  const auto whole = [&order](const StoredGlobalSnapshot& s) {
+    return s.number == order.complete ||
+           std::count(order.whole.begin(), order.whole.end(), s.number) != 0;
+  };
+  // A snapshot that not all servers have, or that was abandoned by a restore, must not take the
+  // place of another one.
   std::vector<KeptState> candidates = {{order.request.number, order.time_us}};
+  uint64_t newest_partial = 0;
   for (const StoredGlobalSnapshot& s : stored) {
-    const bool whole = std::count(order.whole.begin(), order.whole.end(), s.number) != 0;
-    if (whole || s.number == order.complete) candidates.push_back({s.number, s.time_us});
+    if (!whole(s)) newest_partial = std::max(newest_partial, s.number);
+    if (whole(s) && !s.abandoned) candidates.push_back({s.number, s.time_us});
   }
   const std::set<uint64_t> kept = Kept(keep_, std::move(candidates));
-  std::vector<uint64_t> removed;
   for (const StoredGlobalSnapshot& s : stored) {
-    if (s.number < order.complete && !kept.contains(s.number)) removed.push_back(s.number);
+    const bool old = s.number < order.complete && !kept.contains(s.number);
+    // The newest partial snapshot may still be being written on another server.
+    const bool leftover = whole(s) ? s.abandoned && s.rebuilt : s.number < newest_partial;
+    // A rebuilt snapshot needs older ones as its base, on this or on another server.
+    if (leftover || (old && !order.rebuilt)) removed.push_back(s.number);
   }
   return removed;
 }
@@ -235,6 +271,7 @@ StatusOr<DurableShard::SnapshotPart> DurableShard::WriteGlobalSnapshot(
 
 StatusOr<StoredGlobalSnapshot> DurableShard::BaseOf(uint64_t version) const {
   TD_ASSIGN_OR_RETURN(const std::vector<StoredGlobalSnapshot> stored, storage_->GlobalSnapshots());
+  TD_ASSIGN_OR_RETURN(const std::optional<LogBreak> unfinished, storage_->UnfinishedRestore());
   TD_ASSIGN_OR_RETURN(const LogBreak last_break, storage_->LastBreak());
   std::optional<StoredGlobalSnapshot> best;
   uint64_t lowest = UINT64_MAX;
@@ -250,8 +287,11 @@ StatusOr<StoredGlobalSnapshot> DurableShard::BaseOf(uint64_t version) const {
     s.log_number = last_break.number;
     offer(s);
   }
+  // The checkpoint is of the state before an unfinished restore.
   const uint64_t stored_number = shard_->checkpoints().stored_number();
-  offer({.number = 0, .version = checkpoint_version(), .log_number = stored_number});
+  if (!unfinished) {
+    offer({.number = 0, .version = checkpoint_version(), .log_number = stored_number});
+  }
   if (best) return *best;
   return FailedPrecondition(
       "step %d cannot be restored: the oldest state since the last restore is of step %d [TD4020]; "
@@ -268,47 +308,48 @@ StatusOr<DurableShard::SnapshotPart> DurableShard::Rebuild(const GlobalSnapshotO
         "a step can be restored only in sync mode with --durability=logged, where a step is one "
         "state of all servers [TD4020]; hint: run tandem restore --snapshot=N or --at=TIME");
   }
-  TD_ASSIGN_OR_RETURN(const StoredGlobalSnapshot base, BaseOf(version));
   StateReplay replay(server_, backend_, device_);
-  uint64_t log_number = base.log_number;
-  TD_REQUIRE(base.version <= version);
-  const auto read = [&](SnapshotSink& sink) -> Status {
-    if (base.number != 0) return storage_->ReadGlobalSnapshot(base.number, sink);
-    TD_ASSIGN_OR_RETURN(const bool found, storage_->Read(sink));
-    return found ? OkStatus() : NotFound("this server has no checkpoint [TD4011]");
-  };
-  if (base.number == 0) {
-    // No other checkpoint is written between the choice and the read.
-    MutexLock lock(mu_);
-    log_number = shard_->checkpoints().stored_number();
-    TD_RETURN_IF_ERROR(replay.Begin(read, log_number));
-  } else {
-    TD_RETURN_IF_ERROR(replay.Begin(read, log_number));
+  StoredGlobalSnapshot base;
+  {
+    MutexLock lock(mu_);  // no other checkpoint is written between the choice and the read
+    TD_ASSIGN_OR_RETURN(base, BaseOf(version));
+    TD_REQUIRE(base.version <= version);
+    const auto read = [&](SnapshotSink& sink) { return ReadState(base.number, sink); };
+    TD_RETURN_IF_ERROR(replay.Begin(read, base.log_number));
   }
-  const auto reached = [&] { return replay.version() >= version; };
+  TD_RETURN_IF_ERROR(ReplayUpTo(version, base, &replay));
+  TD_ASSIGN_OR_RETURN(const ShardSnapshot image, replay.Snapshot());
+  TD_ASSIGN_OR_RETURN(const std::vector<uint64_t> removed, RemovableSnapshots(order));
+  const SnapshotName name{
+      .number = order.request.number, .time_us = order.time_us, .rebuilt = true};
+  TD_ASSIGN_OR_RETURN(const size_t bytes, storage_->WriteGlobalSnapshot(name, image, removed));
+  return SnapshotPart{version, bytes, Duration::zero()};
+}
+
+Status DurableShard::ReplayUpTo(uint64_t version, const StoredGlobalSnapshot& base,
+                                StateReplay* replay) const {
+  const auto reached = [&] { return replay->version() >= version; };
+  uint64_t number = base.log_number;
   const Status scanned =
-      reached() ? OkStatus() : storage_->ScanLog(log_number + 1, [&](ScannedEntry scan) -> Status {
-        if (scan.entry.number != ++log_number) {
+      reached() ? OkStatus() : storage_->ScanLog(number + 1, [&](ScannedEntry scan) -> Status {
+        if (scan.restored && number != base.log_number) {
+          return Aborted(
+              "step %d cannot be restored: another state was restored meanwhile [TD4020]", version);
+        }
+        if (scan.entry.number != ++number) {
           return FailedPrecondition(
               "step %d cannot be restored: after the state of step %d the log begins with entry "
               "%d, expected entry %d [TD4020]; hint: keep more of the log (--log_keep_mb)",
-              version, base.version, scan.entry.number, log_number);
+              version, base.version, scan.entry.number, number);
         }
-        TD_RETURN_IF_ERROR(replay.Add(std::move(scan.entry)));
+        TD_RETURN_IF_ERROR(replay->Add(std::move(scan.entry)));
         return reached() ? Cancelled("the version is reached") : OkStatus();
       });
   if (!reached() && !scanned.ok()) return scanned;
-  if (replay.version() != version) {
-    return FailedPrecondition(
-        "step %d cannot be restored: the log ends at step %d [TD4020]; hint: choose an earlier "
-        "step",
-        version, replay.version());
-  }
-  TD_ASSIGN_OR_RETURN(const ShardSnapshot image, replay.Snapshot());
-  TD_ASSIGN_OR_RETURN(const size_t bytes,
-                      storage_->WriteGlobalSnapshot(
-                          {.number = order.request.number, .time_us = order.time_us}, image, {}));
-  return SnapshotPart{version, bytes, Duration::zero()};
+  if (replay->version() == version) return OkStatus();
+  return FailedPrecondition(
+      "step %d cannot be restored: the log ends at step %d [TD4020]; hint: choose an earlier step",
+      version, replay->version());
 }
 
 void DurableShard::OnGlobalSnapshotEnd(uint64_t number, const StatusOr<SnapshotPart>& part) {
@@ -322,26 +363,39 @@ void DurableShard::OnGlobalSnapshotEnd(uint64_t number, const StatusOr<SnapshotP
   for (const auto& done : waiting) done(part);
 }
 
+StatusOr<std::optional<ShardSnapshot>> DurableShard::LoadStored(
+    const std::optional<LogBreak>& unfinished) {
+  const uint64_t number = unfinished ? unfinished->snapshot : 0;
+  Shard::Checkpoints checkpoints = shard_->checkpoints();
+  StatusOr<ShardSnapshot> restored = checkpoints.Restore([&](SnapshotSink& sink) {
+    if (!unfinished) return ReadState(number, sink);
+    NumberedSink numbered(sink, unfinished->number);
+    return ReadState(number, numbered);
+  });
+  if (!unfinished && restored.status().code() == StatusCode::kNotFound) {
+    return std::optional<ShardSnapshot>();
+  }
+  TD_RETURN_IF_ERROR(restored.status());
+  if (!unfinished) {
+    checkpoints.Resume(*restored);
+    Keeps(restored->version);
+  }
+  return std::optional<ShardSnapshot>(*std::move(restored));
+}
+
 StatusOr<uint64_t> DurableShard::Recover() {
   if (storage_ == nullptr) return uint64_t{0};
   TD_ASSIGN_OR_RETURN(const std::vector<StoredGlobalSnapshot> stored, storage_->GlobalSnapshots());
   if (!stored.empty()) shard_->global_snapshots().OnTaken(stored.back().number);
   Shard::Checkpoints checkpoints = shard_->checkpoints();
-  bool empty = false;
-  const StatusOr<ShardSnapshot> restored = checkpoints.Restore([&](SnapshotSink& sink) -> Status {
-    TD_ASSIGN_OR_RETURN(const bool found, storage_->Read(sink));
-    empty = !found;
-    return found ? OkStatus() : NotFound("this server has no checkpoint [TD4011]");
-  });
+  TD_ASSIGN_OR_RETURN(const std::optional<LogBreak> unfinished, storage_->UnfinishedRestore());
+  TD_ASSIGN_OR_RETURN(const std::optional<ShardSnapshot> restored, LoadStored(unfinished));
   // Without initial values, no change was acknowledged, so the entries of the log are not needed.
-  if (empty) {
+  if (!restored) {
     TD_RETURN_IF_ERROR(storage_->ClearLog());
     return uint64_t{0};
   }
-  TD_RETURN_IF_ERROR(restored.status());
   const ShardSnapshot& image = *restored;
-  checkpoints.Resume(image);
-  Keeps(image.version);
   uint64_t entries = 0;
   TD_RETURN_IF_ERROR(storage_->ReadLog(image.log_number, [&](LogEntry entry) {
     ++entries;
@@ -366,8 +420,23 @@ StatusOr<uint64_t> DurableShard::Recover() {
                              << " entries of the write-ahead log restored: version " << version;
   // This server keeps no log, so its changes would not follow the old log entries. A checkpoint
   // deletes the old entries.
-  if (log_ == nullptr && entries != 0) TD_RETURN_IF_ERROR(Save().status());
+  if (log_ == nullptr && entries != 0) {
+    TD_RETURN_IF_ERROR(Save().status());
+  } else if (unfinished) {
+    FinishRestore(*unfinished);
+  }
   return version;
+}
+
+void DurableShard::FinishRestore(const LogBreak& unfinished) {
+  TD_REQUIRE(storage_ != nullptr);
+  const Status saved = Save().status();
+  LOG(INFO) << "the server ended during the restore of "
+            << (unfinished.snapshot == 0 ? std::string("its checkpoint")
+                                         : absl::StrFormat("snapshot %d", unfinished.snapshot))
+            << ", which is restored now";
+  // The next checkpoint stores the restored state, and until then each start restores it again.
+  LOG_IF(WARNING, !saved.ok()) << "the restored state has no checkpoint yet: " << ToString(saved);
 }
 
 Status DurableShard::CheckMoves() const {

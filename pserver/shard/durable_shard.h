@@ -17,11 +17,14 @@
 
 namespace tandem::pserver {
 
+class StateReplay;
+
 // An order of a coordinator to take and store a global snapshot.
 struct GlobalSnapshotOrder {
   SnapshotRequest request;
-  int64_t time_us = 0;          // as in SnapshotName
-  uint64_t complete = 0;        // number of the newest snapshot that all servers have; 0: none
+  int64_t time_us = 0;  // as in SnapshotName
+  // Number of the newest snapshot that all servers have and that is not abandoned; 0: none.
+  uint64_t complete = 0;
   std::vector<uint64_t> whole;  // numbers of all snapshots that all servers have
   // Set: the snapshot is of this earlier version. It is made of a stored state and the log.
   std::optional<uint64_t> rebuilt = {};
@@ -34,7 +37,7 @@ class DurableShard {
   enum class RestoreEnd : uint8_t {
     kUnchanged,  // nothing changed
     kStored,     // the state was replaced, and the store has a checkpoint of the new state
-    kNotStored   // the state was replaced, but the store has the log of the old state
+    kNotStored   // the state was replaced, but the store has no checkpoint of the new state
   };
   struct Options {
     Shard::Options shard;  // `on_checkpoint`, `log` and `keep_first` are set by DurableShard
@@ -81,7 +84,8 @@ class DurableShard {
   StatusOr<SavedCheckpoint> Save(bool delta = false, uint64_t unless_kept = 0,
                                  Duration patience = {});
   // Restores global snapshot `number`; 0: restores the checkpoint. Returns the restored version.
-  // NOT_FOUND: there is no such snapshot or checkpoint.
+  // After a crash, Recover restores either the state before this call or the restored state with
+  // the changes after it. NOT_FOUND: there is no such snapshot or checkpoint.
   StatusOr<uint64_t> Restore(uint64_t number = 0);
   // One server's part of a global snapshot.
   struct SnapshotPart {
@@ -90,11 +94,13 @@ class DurableShard {
     Duration held{};  // time for which the server paused new pushes
   };
   // Calls Shard::GlobalSnapshots::Take and writes the snapshot. Removes older snapshots that the
-  // rules (Options::keep) do not keep, but never the newest one that all servers have. A repeated
-  // call gets the same reply as the first call, until another snapshot begins. If
-  // GlobalSnapshotOrder::rebuilt is set, pushes continue meanwhile, and nothing is removed; the
-  // call needs the memory for a second copy of the state. FAILED_PRECONDITION: there is no storage,
-  // or the log does not reach this version. UNAVAILABLE: another snapshot is being written.
+  // rules (Options::keep) do not keep, but never the newest one that all servers have. Snapshots
+  // that are abandoned or that not all servers have take no place in the rules; of the latter only
+  // the newest stays. A repeated call of the same taker gets the same reply as the first call,
+  // until another snapshot begins. If GlobalSnapshotOrder::rebuilt is set, pushes continue
+  // meanwhile, and no snapshot is removed that could be restored; the call needs the memory for a
+  // second copy of the state. FAILED_PRECONDITION: there is no storage, or the log does not reach
+  // this version. UNAVAILABLE: another snapshot is being written.
   void TakeGlobalSnapshot(const std::string& job, GlobalSnapshotOrder order,
                           const std::function<void(const StatusOr<SnapshotPart>&)>& done);
   // Global snapshots on the disk, ascending; empty without a storage.
@@ -119,18 +125,31 @@ class DurableShard {
   // threads. An older snapshot must not replace a newer one: the newer snapshot has deleted the log
   // entries that a restart from the older snapshot needs.
   StatusOr<SavedCheckpoint> Write(const ShardSnapshot& image);
+  StatusOr<SavedCheckpoint> WriteLocked(const ShardSnapshot& image) TD_REQUIRES(mu_);
   StatusOr<SavedCheckpoint> WriteAside(const ShardSnapshot& image);
   void SaveLater(uint64_t version, SnapshotFn copy);
   void ShortenLog();
+
+  // Passes global snapshot `number` to `sink`; 0: the checkpoint. NOT_FOUND: it does not exist.
+  Status ReadState(uint64_t number, SnapshotSink& sink) const;
+  // Restores as Restore, and sets *end.
+  StatusOr<uint64_t> ReplaceState(uint64_t number, RestoreEnd* end);
+  // Loads the stored state that Recover continues. nullopt: there is none.
+  StatusOr<std::optional<ShardSnapshot>> LoadStored(const std::optional<LogBreak>& unfinished);
+  // Stores the state of a restore that a crash had interrupted.
+  void FinishRestore(const LogBreak& unfinished);
 
   StatusOr<SnapshotPart> WriteGlobalSnapshot(const GlobalSnapshotOrder& order,
                                              const PendingSnapshot& pending);
   // Returns the numbers of the stored snapshots that may be removed when `order` is stored.
   StatusOr<std::vector<uint64_t>> RemovableSnapshots(const GlobalSnapshotOrder& order) const;
+  void BeginRebuild(const GlobalSnapshotOrder& order);
   StatusOr<SnapshotPart> Rebuild(const GlobalSnapshotOrder& order);
   // Returns the newest stored state up to `version` from which the log continues to the present
   // state. number 0: the checkpoint. FAILED_PRECONDITION: there is none.
-  StatusOr<StoredGlobalSnapshot> BaseOf(uint64_t version) const;
+  StatusOr<StoredGlobalSnapshot> BaseOf(uint64_t version) const TD_REQUIRES(mu_);
+  // Applies the log after the state `base`, which `replay` has, up to version `version`.
+  Status ReplayUpTo(uint64_t version, const StoredGlobalSnapshot& base, StateReplay* replay) const;
   void OnGlobalSnapshotEnd(uint64_t number, const StatusOr<SnapshotPart>& part);
 
   // Records `version` as the version of the checkpoint on the disk.
@@ -161,6 +180,7 @@ class DurableShard {
   // The newest global snapshot that was requested, and the callbacks that wait for it.
   struct WantedSnapshot {
     uint64_t number = 0;
+    uint64_t taker = 0;                          // SnapshotRequest::taker of the request
     std::optional<StatusOr<SnapshotPart>> part;  // set when the snapshot is written or abandoned
     std::vector<std::function<void(const StatusOr<SnapshotPart>&)>> waiting;
   };

@@ -368,6 +368,7 @@ Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
   t.taken.Take(head.sequence);
   t.numbers.Raise(head.numbers);
   t.last_step = head.step;
+  t.ahead = false;
   if (head.once) t.once_steps = std::max(t.once_steps, head.step + 1);
   ++t.pushes;
   counters_.pushes.Add(1);
@@ -514,6 +515,13 @@ Status Shard::AdmitPull(const PullQuery& query, Ready& ready) {
     return reader_.Check(query);
   }
   TD_RETURN_IF_ERROR(AdmitCaller(query.caller));
+  if (state_.sync() && query.min_version > state_.version &&
+      state_.trainers[query.caller.trainer].ahead) {
+    return FailedPrecondition(
+        "trainer %d waits for the end of step %d, but this server was restored to step %d "
+        "[TD4015]; hint: restart the trainers",
+        query.caller.trainer, DisplayStep(query.min_version - 1), DisplayStep(state_.version));
+  }
   // Reports unknown variables immediately, and not only when the requested version is available.
   TD_RETURN_IF_ERROR(reader_.Check(query));
   if (state_.trainers.RaiseSteps(query.caller.trainer, query.min_step)) calls_.Wake(ready);

@@ -5,25 +5,10 @@
 
 #include "common/base/require.h"
 #include "pserver/shard/checkpoint_calls.h"
+#include "pserver/storage/snapshot_chunks.h"
 
 namespace tandem::pserver {
 namespace {
-
-// Passes a state on with another number of its last log entry.
-class NumberedSink final : public SnapshotSink {
- public:
-  NumberedSink(SnapshotSink& sink, uint64_t log_number) : sink_(sink), log_number_(log_number) {}
-  Status Begin(ShardSnapshot head) override {
-    TD_REQUIRE(head.log_number <= log_number_);
-    head.log_number = log_number_;
-    return sink_.Begin(std::move(head));
-  }
-  Status Take(SnapshotChunk chunk) override { return sink_.Take(std::move(chunk)); }
-
- private:
-  SnapshotSink& sink_;
-  const uint64_t log_number_;
-};
 
 Shard::Options OptionsOf(int server) {
   Shard::Options options;

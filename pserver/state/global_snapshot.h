@@ -37,6 +37,7 @@ struct SnapshotRequest {
 struct SnapshotName {
   uint64_t number = 0;
   int64_t time_us = 0;  // microseconds of Unix time on the coordinator's clock; 0: unknown
+  bool rebuilt = false;  // made of a stored state and the log; never was the state of the server
 };
 // A global snapshot on the disk of a server.
 struct StoredGlobalSnapshot {
@@ -45,6 +46,10 @@ struct StoredGlobalSnapshot {
   uint64_t bytes = 0;   // size of its file of values
   // Number of the last WAL entry whose change is in the snapshot; 0: the server has no log.
   uint64_t log_number = 0;
+  // true: no predecessor of the state that the server has. A later restore returned to an earlier
+  // state, or the snapshot was rebuilt and not restored.
+  bool abandoned = false;
+  bool rebuilt = false;  // as in SnapshotName
   friend bool operator==(const StoredGlobalSnapshot&, const StoredGlobalSnapshot&) = default;
 };
 struct PendingSnapshot {

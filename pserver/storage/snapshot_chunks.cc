@@ -34,6 +34,14 @@ Status SnapshotAssembler::Take(SnapshotChunk chunk) {
   return OkStatus();
 }
 
+Status NumberedSink::Begin(ShardSnapshot head) {
+  TD_REQUIRE(head.log_number <= log_number_);
+  head.log_number = log_number_;
+  return sink_.Begin(std::move(head));
+}
+
+Status NumberedSink::Take(SnapshotChunk chunk) { return sink_.Take(std::move(chunk)); }
+
 Status SendChunks(ShardSnapshot snapshot, SnapshotSink& sink) {
   const std::vector<SliceSnapshot> slices = std::exchange(snapshot.slices, {});
   std::vector<TableSnapshot> tables = std::exchange(snapshot.tables, {});

@@ -53,6 +53,20 @@ class SnapshotAssembler final : public SnapshotSink {
   ShardSnapshot snapshot_;
 };
 
+// Passes a snapshot on with another number of its last log entry. After a restore, the log of the
+// restored state begins at a higher number than that of the snapshot. `sink` must outlive this
+// object.
+class NumberedSink final : public SnapshotSink {
+ public:
+  NumberedSink(SnapshotSink& sink, uint64_t log_number) : sink_(sink), log_number_(log_number) {}
+  Status Begin(ShardSnapshot head) override;
+  Status Take(SnapshotChunk chunk) override;
+
+ private:
+  SnapshotSink& sink_;
+  const uint64_t log_number_;
+};
+
 // Passes a snapshot in memory to `sink` in chunks.
 Status SendChunks(ShardSnapshot snapshot, SnapshotSink& sink);
 

@@ -69,9 +69,17 @@ class Storage {
   // entry is missing or damaged.
   virtual Status ReadLog(uint64_t after, const std::function<Status(LogEntry)>& take) = 0;
   virtual Status ClearLog() = 0;
-  // Records durably that another state was restored after entry LogBreak::number, so that later
-  // entries are no changes of the state before.
-  virtual Status BreakLog(const LogBreak& /*at*/) { return OkStatus(); }
+  // Records durably that another state is restored after entry LogBreak::number, so that later
+  // entries are no changes of the state before. Until the next Write, which must have the restored
+  // state, UnfinishedRestore returns `at`, and WriteGlobalSnapshot removes no LogBreak::snapshot.
+  // Waits for no other operation of the store but the last step of WriteGlobalSnapshot. NOT_FOUND:
+  // the snapshot does not exist; nothing changed.
+  virtual Status BeginRestore(const LogBreak& /*at*/) { return OkStatus(); }
+  // Returns the restore whose state Write has not stored yet. The state of the store is then the
+  // restored one with the entries after LogBreak::number.
+  virtual StatusOr<std::optional<LogBreak>> UnfinishedRestore() {
+    return std::optional<LogBreak>();
+  }
   // Returns the last restore that was recorded and whose entries are in the log.
   virtual StatusOr<LogBreak> LastBreak() { return LogBreak(); }
   // Calls `take` for the entries with the number `first` or a later one, also for those that the

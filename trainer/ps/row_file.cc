@@ -6,9 +6,11 @@
 #include <cstring>
 #include <fstream>
 #include <numeric>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
 #include "common/base/check.h"
 #include "common/base/require.h"
 #include "common/os/files.h"
@@ -20,7 +22,8 @@
 namespace tandem::trainer {
 namespace {
 
-constexpr double kProgressSeconds = 5;  // time between two log lines
+constexpr double kProgressSeconds = 5;                       // time between two log lines
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // of UTF-8, at the begin of a file
 
 Status WrongWidth(const std::string& path, const std::string& where, const RowTable& table,
                   uint64_t found) {
@@ -49,6 +52,18 @@ Status AddLine(const std::string& path, int64_t number, const std::string& line,
   return WrongWidth(path, absl::StrFormat("line %d", number), table, count);
 }
 
+// Returns whether the first line of a file is a header and not a row. A line whose values are
+// numbers is a row, unless its first field is a usual name of ids.
+bool IsHeader(const std::string& line) {
+  const std::vector<std::string> fields = absl::StrSplit(line, ',');
+  double number = 0;
+  if (absl::SimpleAtod(fields[0], &number)) return false;
+  if (fields[0].empty() || fields[0] == "id" || fields[0] == "ids") return true;
+  return std::any_of(fields.begin() + 1, fields.end(), [&number](const std::string& field) {
+    return !absl::SimpleAtod(field, &number);
+  });
+}
+
 StatusOr<FileRows> ReadCsv(const std::string& path, const RowTable& table) {
   FileReader probe;  // reports why a file cannot be opened
   TD_RETURN_IF_ERROR(probe.Open(path));
@@ -58,12 +73,13 @@ StatusOr<FileRows> ReadCsv(const std::string& path, const RowTable& table) {
   uint64_t bytes = 0;
   for (int64_t number = 1; std::getline(file, line); ++number) {
     bytes += line.size() + 1;
+    if (number == 1 && line.starts_with(kByteOrderMark)) line.erase(0, kByteOrderMark.size());
     if (line.ends_with('\r')) line.pop_back();
     if (line.empty()) continue;
     int64_t id = 0;
     const size_t comma = std::min(line.find(','), line.size());
     if (!absl::SimpleAtoi(line.substr(0, comma), &id)) {
-      if (number == 1) continue;
+      if (number == 1 && IsHeader(line)) continue;
       return DataLoss("%s: line %d: \"%s\" is not the id of a row [TD2111]", path, number,
                       line.substr(0, comma));
     }

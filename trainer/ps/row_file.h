@@ -28,7 +28,8 @@ struct FileRows {
 // Reads a whole file into memory and checks it. Logs its progress every few seconds. The end of the
 // name decides about the format:
 // - .csv: a line for each row: its id, then its values, separated by commas. A first line that does
-//   not begin with a number is skipped.
+//   not begin with a number is a header, and skipped, if a further field is no number, or if it
+//   begins with "id", "ids" or an empty field. A byte order mark of UTF-8 is skipped.
 // - .npz, .safetensors: the arrays TABLE/ids (i64 [n]) and TABLE/rows (f32 [n, dim]), which tandem
 //   export --rows writes; or ids and rows; or TABLE (f32 [n, dim]), the rows 0 to n - 1.
 // NOT_FOUND: the file does not exist. DATA_LOSS: the file is malformed. INVALID_ARGUMENT: the name

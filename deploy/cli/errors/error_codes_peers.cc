@@ -140,7 +140,8 @@ std::vector<ErrorCode> ServerStateErrors() {
        "the trainers of this job have ended (a killed trainer counts as ended after 60 s without a "
        "call)"},
       {4015, "a push for another step",
-       "in sync mode a server accepts only pushes for its current step",
+       "in sync mode a server accepts only pushes for its current step; a trainer that waited for "
+       "a later step when the server was restored would wait forever",
        "tandem restore while trainers ran; a client that counts steps differently, or does not "
        "start with the version of init_or_fetch",
        "restart the trainers, which start at the step of the servers; in your own client push step "

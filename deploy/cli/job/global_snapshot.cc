@@ -148,7 +148,7 @@ Status SaveRepeatedly(const JobAccess& access, int seconds, bool as_json) {
       poll(nullptr, 0, 100);
       continue;
     }
-    next += std::chrono::seconds(seconds);
+    next = NextSnapshotTime(next, std::chrono::seconds(seconds), SteadyNow());
     const Status saved = SaveOnce(access, as_json);
     if (!saved.ok()) std::fprintf(stderr, "warning: %s\n", ToString(saved).c_str());
   }
@@ -156,6 +156,11 @@ Status SaveRepeatedly(const JobAccess& access, int seconds, bool as_json) {
 }
 
 }  // namespace
+
+Time NextSnapshotTime(Time due, Duration every, Time now) {
+  TD_REQUIRE(every > Duration::zero() && due <= now);
+  return due + every * ((now - due) / every + 1);
+}
 
 Status SaveGlobalSnapshot(const ParsedArgs& args) {
   TD_ASSIGN_OR_RETURN(const bool as_json, WantsJson(args));
@@ -224,13 +229,16 @@ Status ListGlobalSnapshots(const ParsedArgs& args) {
         {{"snapshot", one.number},
          {"cut", one.number},  // former name of the JSON field "snapshot" until version 0.2
          {"whole", one.whole},
+         {"abandoned", one.abandoned},
          {"time", time == "-" ? "" : time},
          {"bytes", one.bytes()},
          {"pservers", servers},
          {"versions", versions}});
     rows.push_back({std::to_string(one.number), time, VersionsOf(one.servers),
                     std::to_string(one.bytes()), absl::StrJoin(servers, " "),
-                    one.whole ? "" : "not on all pservers: cannot be restored"});
+                    !one.whole      ? "not on all pservers: cannot be restored"
+                    : one.abandoned ? "abandoned: the job was restored to an earlier state"
+                                    : ""});
   }
   std::fputs((as_json ? all.dump(2) + "\n" : TableText(rows)).c_str(), stdout);
   return OkStatus();

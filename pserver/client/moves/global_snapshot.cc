@@ -4,6 +4,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_join.h"
@@ -33,6 +34,16 @@ void Raise(const CutMarkDef& told, CutMarkDef& known) {
   known.set_completed(known.completed() || told.completed());
   Raise(told.sent(), known.mutable_sent());
   Raise(told.ended(), known.mutable_ended());
+}
+
+// Adds to `request` which snapshots all servers have. `lists`: the numbers of the snapshots of each
+// server, ascending. `abandoned`: those that a server calls abandoned.
+void AddWhole(const std::vector<std::vector<uint64_t>>& lists, const std::set<uint64_t>& abandoned,
+              TakeCutRequest* request) {
+  for (const uint64_t number : CommonNumbers(lists)) {
+    request->add_whole(number);
+    if (!abandoned.contains(number)) request->set_complete(number);
+  }
 }
 
 }  // namespace
@@ -179,7 +190,9 @@ StatusOr<GlobalSnapshotReport> GlobalSnapshotCoordinator::TakeHeld(uint64_t numb
   BucketMap map;
   TakeCutRequest request;
   std::vector<std::vector<uint64_t>> lists;
+  std::set<uint64_t> abandoned;
   for (const HoldPushesReply& reply : held) {
+    abandoned.insert(reply.abandoned().begin(), reply.abandoned().end());
     map.Learn(FromProto(reply.map()));
     lists.emplace_back(reply.cut().begin(), reply.cut().end());
     if (reply.has_step()) request.set_step(std::max<uint64_t>(request.step(), reply.step()));
@@ -190,9 +203,7 @@ StatusOr<GlobalSnapshotReport> GlobalSnapshotCoordinator::TakeHeld(uint64_t numb
   request.set_taker(options_.taker);
   for (const CutMarkDef& mark : marks) *request.add_mark() = mark;
   request.set_map_version(map.version());
-  const std::vector<uint64_t> whole = CommonNumbers(lists);
-  request.set_complete(whole.empty() ? 0 : whole.back());
-  request.mutable_whole()->Add(whole.begin(), whole.end());
+  AddWhole(lists, abandoned, &request);
   request.set_time_us(options_.time_us);
   request.set_lease_ms(static_cast<uint64_t>(Millis(options_.lease)));
   std::vector<TakeCutReply> taken;
@@ -217,11 +228,16 @@ Status GlobalSnapshotCoordinator::FindServers() {
   return OkStatus();
 }
 
-StatusOr<std::vector<FoundGlobalSnapshot>> GlobalSnapshotCoordinator::Find() {
-  TD_RETURN_IF_ERROR(FindServers());
+StatusOr<std::vector<StatusReply>> GlobalSnapshotCoordinator::States() {
   std::vector<StatusReply> states;
   TD_RETURN_IF_ERROR(
       CallAll(PserverCall::kGetStatus, StatusRequest(), options_.call_timeout, &states));
+  return states;
+}
+
+StatusOr<std::vector<FoundGlobalSnapshot>> GlobalSnapshotCoordinator::Find() {
+  TD_RETURN_IF_ERROR(FindServers());
+  TD_ASSIGN_OR_RETURN(const std::vector<StatusReply> states, States());
   std::map<uint64_t, FoundGlobalSnapshot> found;
   for (size_t i = 0; i < states.size(); ++i) {
     for (int c = 0; c < states[i].cut_size(); ++c) {
@@ -229,6 +245,7 @@ StatusOr<std::vector<FoundGlobalSnapshot>> GlobalSnapshotCoordinator::Find() {
       snapshot.number = states[i].cut(c);
       const uint64_t version = c < states[i].cut_version_size() ? states[i].cut_version(c) : 0;
       if (c < states[i].cut_time_us_size()) snapshot.time_us = states[i].cut_time_us(c);
+      snapshot.abandoned |= c < states[i].cut_abandoned_size() && states[i].cut_abandoned(c);
       const uint64_t bytes = c < states[i].cut_bytes_size() ? states[i].cut_bytes(c) : 0;
       snapshot.servers.push_back({servers_[i].server, servers_[i].address, version, bytes});
     }
@@ -249,7 +266,7 @@ StatusOr<GlobalSnapshotReport> GlobalSnapshotCoordinator::Restore(uint64_t numbe
   for (const FoundGlobalSnapshot& f : found) {
     if (!f.whole) continue;
     whole.push_back(std::to_string(f.number));
-    if (number == 0 || number == f.number) request.set_cut(f.number);
+    if (number == 0 ? !f.abandoned : number == f.number) request.set_cut(f.number);
   }
   if (whole.empty())
     return NotFound("no snapshot exists on all %d servers [TD4020]", servers_.size());
@@ -269,10 +286,7 @@ StatusOr<GlobalSnapshotReport> GlobalSnapshotCoordinator::Restore(uint64_t numbe
   return report;
 }
 
-StatusOr<uint64_t> GlobalSnapshotCoordinator::NextNumber() {
-  std::vector<StatusReply> states;
-  TD_RETURN_IF_ERROR(
-      CallAll(PserverCall::kGetStatus, StatusRequest(), options_.call_timeout, &states));
+StatusOr<uint64_t> GlobalSnapshotCoordinator::NextNumber(const std::vector<StatusReply>& states) {
   uint64_t highest = 0;
   for (const StatusReply& state : states) {
     highest = std::max<uint64_t>(highest, state.last_cut());
@@ -286,9 +300,21 @@ StatusOr<uint64_t> GlobalSnapshotCoordinator::NextNumber() {
 StatusOr<uint64_t> GlobalSnapshotCoordinator::Rebuild(uint64_t step) {
   TD_RETURN_IF_ERROR(FindServers());
   TakeCutRequest request;
-  TD_ASSIGN_OR_RETURN(const uint64_t number, NextNumber());
+  TD_ASSIGN_OR_RETURN(const std::vector<StatusReply> states, States());
+  TD_ASSIGN_OR_RETURN(const uint64_t number, NextNumber(states));
+  std::vector<std::vector<uint64_t>> lists;
+  std::set<uint64_t> abandoned;
+  for (const StatusReply& state : states) {
+    lists.emplace_back(state.cut().begin(), state.cut().end());
+    for (int c = 0; c < std::min(state.cut_size(), state.cut_abandoned_size()); ++c) {
+      if (state.cut_abandoned(c)) abandoned.insert(state.cut(c));
+    }
+  }
+  AddWhole(lists, abandoned, &request);
   request.set_job(options_.job);
   request.set_cut(number);
+  request.set_taker(options_.taker);
+  request.set_time_us(options_.time_us);
   request.set_rebuilt(step);
   std::vector<TakeCutReply> taken;
   TD_RETURN_IF_ERROR(CallAll(PserverCall::kTakeSnapshot, request, options_.write_timeout, &taken));
@@ -305,7 +331,8 @@ StatusOr<uint64_t> GlobalSnapshotCoordinator::Rebuild(uint64_t step) {
 StatusOr<GlobalSnapshotReport> GlobalSnapshotCoordinator::Take(uint64_t number) {
   TD_RETURN_IF_ERROR(FindServers());
   if (number == 0) {
-    TD_ASSIGN_OR_RETURN(number, NextNumber());
+    TD_ASSIGN_OR_RETURN(const std::vector<StatusReply> states, States());
+    TD_ASSIGN_OR_RETURN(number, NextNumber(states));
   }
   StatusOr<GlobalSnapshotReport> report = TakeHeld(number);
   if (!report.ok()) Release(number);

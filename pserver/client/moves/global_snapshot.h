@@ -19,7 +19,9 @@
 namespace tandem {
 class CutMarkDef;
 class HoldPushesReply;
+class StatusReply;
 class TakeCutReply;
+class TakeCutRequest;
 }  // namespace tandem
 
 namespace tandem::ps {
@@ -50,6 +52,7 @@ struct GlobalSnapshotReport {
 struct FoundGlobalSnapshot {
   uint64_t number = 0;
   bool whole = false;
+  bool abandoned = false;  // no predecessor of the present state (StatusReply.cut_abandoned)
   int64_t time_us = 0;  // the time in microseconds of Unix time that the coordinator chose; 0: none
   std::vector<ServerSnapshot> servers;
   uint64_t bytes() const;  // sum over the servers
@@ -57,7 +60,8 @@ struct FoundGlobalSnapshot {
 
 // Returns the numbers that all lists contain. The numbers of each list, and of the result, ascend.
 std::vector<uint64_t> CommonNumbers(const std::vector<std::vector<uint64_t>>& lists);
-// Returns the newest snapshot that all servers have and that was taken at `time_us` or before.
+// Returns the newest snapshot that all servers have and that was taken at `time_us` or before, also
+// an abandoned one.
 // NOT_FOUND: there is none (the message names the oldest).
 StatusOr<uint64_t> NumberAt(const std::vector<FoundGlobalSnapshot>& found, int64_t time_us);
 
@@ -80,7 +84,8 @@ class GlobalSnapshotCoordinator {
   StatusOr<uint64_t> Rebuild(uint64_t step);
   // Returns all snapshots on the disks of the servers, in ascending order.
   StatusOr<std::vector<FoundGlobalSnapshot>> Find();
-  // Restores snapshot `number` on all servers; 0: the newest snapshot that all servers have.
+  // Restores snapshot `number` on all servers; 0: the newest snapshot that all servers have and
+  // that is not abandoned.
   // Trainers should not push during this call. NOT_FOUND: not all servers have the snapshot (the
   // message names the snapshots that all servers have). FAILED_PRECONDITION: rows have moved
   // between servers since the snapshot.
@@ -98,7 +103,9 @@ class GlobalSnapshotCoordinator {
   // UNAVAILABLE: a server that owns buckets in `map` is not in servers_.
   Status CheckServers(const BucketMap& map) const;
   StatusOr<GlobalSnapshotReport> TakeHeld(uint64_t number);
-  StatusOr<uint64_t> NextNumber();
+  StatusOr<std::vector<StatusReply>> States();
+  // Returns the number of the next snapshot.
+  static StatusOr<uint64_t> NextNumber(const std::vector<StatusReply>& states);
   Status FindServers();
   void Release(uint64_t number);
   bool Has(int server) const;

@@ -26,7 +26,7 @@ void TrainerRegistry::Trainer::Replace(uint64_t by_incarnation, uint64_t version
   told = 0;
   adopted = version;
   once_adopted = once_steps;
-  rolled_back = false;
+  rolled_back = ahead = false;
 }
 
 TrainerRegistry::TrainerRegistry(const Clock& clock, Metrics& metrics)
@@ -99,6 +99,8 @@ void TrainerRegistry::RollBack(uint64_t version) {
     // up and push as if it were new.
     if (before.incarnation > t.incarnation) t.Replace(before.incarnation, version);
     if (counts) t.rolled_back = true;
+    const bool same = before.incarnation == t.incarnation;
+    t.ahead = same && (before.ahead || (before.pushes != 0 && before.last_step >= version));
   }
   before_.clear();
 }

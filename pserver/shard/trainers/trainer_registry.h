@@ -44,6 +44,10 @@ class TrainerRegistry {
     // true: the shard was restored after the incarnation began, so that the incarnation continues
     // after steps that the shard does not have. Only for trainers with once_steps.
     bool rolled_back = false;
+    // true: the incarnation had pushed the step after the restored version, or a later one, when
+    // the shard was restored, and has not pushed since. In sync mode it waits for steps that no
+    // trainer pushes again.
+    bool ahead = false;
   };
 
   // Both arguments must outlive this object.

@@ -69,7 +69,9 @@ TEST_F(LogKeepTest, ACheckpointKeepsOldEntries) {
   Checkpoint(4);
   EXPECT_THAT(Entries(), ElementsAre(1, 2, 3, 4, 5, 6));
   EXPECT_EQ(storage_->LastBreak()->number, 0u);
-  ASSERT_TRUE(storage_->BreakLog({.number = 4, .snapshot = 7}).ok());
+  EXPECT_EQ(storage_->BeginRestore({.number = 4, .snapshot = 7}).code(), StatusCode::kNotFound);
+  ASSERT_TRUE(storage_->WriteGlobalSnapshot({.number = 7}, *shard_->checkpoints().Take(), {}).ok());
+  ASSERT_TRUE(storage_->BeginRestore({.number = 4, .snapshot = 7}).ok());
   EXPECT_EQ(storage_->LastBreak()->number, 4u);
   EXPECT_EQ(storage_->LastBreak()->snapshot, 7u);
   EXPECT_THAT(Entries(), ElementsAre(1, 2, 3, 4, -5, 6));
@@ -91,8 +93,8 @@ TEST_F(LogKeepTest, ACheckpointKeepsOldEntries) {
   EXPECT_EQ((*reader)->last_entry(), 6u);
   const auto states = (*reader)->States();
   ASSERT_TRUE(states.ok()) << states.status();
-  ASSERT_EQ(states->size(), 1u);
-  EXPECT_EQ((*states)[0].log_number, 4u);
+  ASSERT_EQ(states->size(), 2u);
+  EXPECT_EQ((*states)[1].log_number, 4u);
   EXPECT_EQ(StoreReader::Open(dir_ + "/nothing").status().code(), StatusCode::kNotFound);
   // Without the setting, the next checkpoint removes them.
   Open(0);

@@ -138,9 +138,10 @@ TEST_F(BucketMigrationsTest, ARestoreMustNotForgetMoves) {
   const MoveState before = migrations.moves();
   const StatusOr<BucketMigration> frozen = Freeze(migrations);
   ASSERT_TRUE(migrations.Release("job", frozen->moves).ok());
-  EXPECT_EQ(migrations.Restore(before, {}).code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(migrations.CheckRestore(before, {}).code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(migrations.moves().generation, 1u);
-  EXPECT_EQ(migrations.Restore(migrations.moves(), {}), OkStatus());
+  EXPECT_EQ(migrations.CheckRestore(migrations.moves(), {}), OkStatus());
+  migrations.Restore(migrations.moves(), {});
 }
 
 }  // namespace

@@ -439,6 +439,38 @@ TEST_F(ShardTest, ImageAndRestoreContinueWithTheSameBits) {
   EXPECT_EQ(Values(*PullNow(4)), expected);
 }
 
+TEST_F(ShardTest, ATrainerThatWaitsForAStepLearnsOfARestoreAtOnce) {
+  Start(Config(2, UpdatePolicy::kSync));
+  const auto push = [this](int trainer, uint64_t step) {
+    return Push(Head(Rank(trainer), step + 1, step), 1.0f).status();
+  };
+  ASSERT_TRUE(push(0, 0).ok() && push(1, 0).ok());
+  ASSERT_TRUE(push(0, 1).ok());  // belongs to no state yet
+  const ShardSnapshot image = *shard_->checkpoints().Take();
+  const auto waiting = Pending();
+  PullLater(0, 2, std::chrono::minutes(2), waiting);
+  EXPECT_EQ(waiting->status().code(), StatusCode::kUnimplemented);
+  ASSERT_TRUE(shard_->checkpoints().Restore(image).ok());
+  EXPECT_THAT(std::string(waiting->status().message()), HasSubstr("[TD4015]"));
+  // The pull arrives after the restore. Trainer 0 believes that it has pushed step 1.
+  const auto late = Pending();
+  PullLater(0, 2, std::chrono::minutes(2), late);
+  EXPECT_EQ(late->status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(late->status().message()),
+              HasSubstr("waits for the end of step 2, but this server was restored to step 2"));
+  // Trainer 1 has not pushed step 1, and waits for it as usual.
+  const auto other = Pending();
+  PullLater(1, 2, std::chrono::minutes(2), other);
+  EXPECT_EQ(other->status().code(), StatusCode::kUnimplemented);
+  // A trainer that pushes the step again waits as usual too.
+  ASSERT_TRUE(push(0, 1).ok());
+  const auto again = Pending();
+  PullLater(0, 2, std::chrono::minutes(2), again);
+  EXPECT_EQ(again->status().code(), StatusCode::kUnimplemented);
+  ASSERT_TRUE(push(1, 1).ok());
+  EXPECT_TRUE(again->ok() && other->ok());
+}
+
 TEST_F(ShardTest, RestoreOfAnotherJobIsRefused) {
   Start(Config(1, UpdatePolicy::kSync));
   const ShardSnapshot image = *shard_->checkpoints().Take();

@@ -70,6 +70,27 @@ TEST_F(RowFileTest, EachFormatGivesTheSameRows) {
   EXPECT_THAT(ReadRowFile(Csv(""), kTable)->ids, ElementsAre());
 }
 
+TEST_F(RowFileTest, AHeaderIsSkippedAndARowIsNot) {
+  for (const char* const text :
+       {"\xEF\xBB\xBF"
+        "7,1,2\n2,3,4\n",
+        "\xEF\xBB\xBFid,x,y\n7,1,2\n2,3,4\n", "id,0,1\n7,1,2\n2,3,4\n", ",0,1\n7,1,2\n2,3,4\n",
+        "row,a,b\r\n7,1,2\r\n2,3,4\r\n", "row\n7,1,2\n2,3,4\n"}) {
+    const auto rows = ReadRowFile(Csv(text), kTable);
+    if (std::string_view(text).starts_with("row\n")) {
+      EXPECT_THAT(std::string(rows.status().message()), HasSubstr("line 1"));
+      continue;
+    }
+    ASSERT_TRUE(rows.ok()) << text << ": " << rows.status();
+    EXPECT_THAT(rows->ids, ElementsAre(2, 7)) << text;
+  }
+  // These lines are rows with a bad id, and not headers.
+  EXPECT_THAT(Refusal(Csv("1.0,2,3\n2,3,4\n")),
+              HasSubstr("line 1: \"1.0\" is not the id of a row"));
+  EXPECT_THAT(Refusal(Csv("x7,2,3\n2,3,4\n")), HasSubstr("line 1: \"x7\" is not the id of a row"));
+  EXPECT_THAT(Refusal(Csv("99999999999999999999,2,3\n")), HasSubstr("line 1"));
+}
+
 TEST_F(RowFileTest, WrongRowsAreRefused) {
   EXPECT_THAT(Refusal(Csv("1,2,3\n2,3\n")),
               HasSubstr("line 2 has 1 values, but table \"emb\" has 2 values in a row [TD2105]"));
