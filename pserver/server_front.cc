@@ -27,6 +27,10 @@ constexpr size_t kStandbyQueue = 16;
 // Threads for requests of replicas, which block, and maximum number of waiting requests.
 constexpr int kReplicaThreads = 4;
 constexpr size_t kReplicaQueue = 128;
+// Threads for readers, and maximum number of their waiting calls. Two threads leave processors to
+// trainers.
+constexpr int kReaderThreads = 2;
+constexpr size_t kReaderQueue = 4096;
 
 struct CallPools {
   CallPools(const PserverOptions& options, Metrics& metrics)
@@ -35,9 +39,12 @@ struct CallPools {
         row_pulls("row-pull", options.calls.row_pulls, options.calls.queue_max, metrics),
         others("other", options.calls.others, options.calls.queue_max, metrics),
         standbys("standby", std::max(1, 2 * options.standbys), kStandbyQueue, metrics),
-        replicas("replica", kReplicaThreads, kReplicaQueue, metrics) {}
-  PserverThreads Threads() { return {pushes, pulls, row_pulls, others, standbys, replicas}; }
-  RpcThreadPool pushes, pulls, row_pulls, others, standbys, replicas;
+        replicas("replica", kReplicaThreads, kReplicaQueue, metrics),
+        readers("reader", kReaderThreads, kReaderQueue, metrics) {}
+  PserverThreads Threads() {
+    return {pushes, pulls, row_pulls, others, standbys, replicas, readers};
+  }
+  RpcThreadPool pushes, pulls, row_pulls, others, standbys, replicas, readers;
 };
 
 }  // namespace
@@ -123,6 +130,7 @@ Status ServerFront::Impl::Serve(PserverOptions options, Metrics& metrics,
                                                    parts.clock(), metrics));
   }
   rpc::AdmissionLimits limits = rpc::LimitsForThisProcess();
+  if (replica.progress != nullptr) limits.readers_max = limits.connections_max;
   limits.callers_prove = !options.secret.empty() || options.rpc.tls.mutual();
   options.rpc.admissions = std::make_shared<rpc::Admissions>(limits);
   sessions = std::make_unique<ServerSessions>(options.secret, options.job);

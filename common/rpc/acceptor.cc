@@ -191,7 +191,7 @@ void Acceptor::Look(int fd, Time now) {
 
 void Acceptor::Begin(Waiting waiting) {
   (void)epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, waiting.fd.get(), nullptr);
-  if (waiting.connection->standing() == Standing::kTrusted) accepts_.GiveBack();
+  if (waiting.connection->standing() >= Standing::kReader) accepts_.GiveBack();
   // With TLS, tls_watch.cc checks the decrypted frames instead.
   if (!options_.tls) waiting.connection->WatchFrames();
   options_.hand_over(waiting.listener, std::move(waiting.fd));

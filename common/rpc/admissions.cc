@@ -13,6 +13,7 @@ AdmissionLimits LimitsForThisProcess() {
   if (getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return limits;
   limits.connections_max = std::min(descriptors.rlim_cur, kDescriptorsMax) / 2;
   limits.strangers_max = std::min(limits.strangers_max, limits.connections_max / 2);
+  limits.readers_max = limits.connections_max / 4;
   limits.strangers_per_source_max =
       std::min(limits.strangers_per_source_max, limits.strangers_max / 2);
   return limits;
@@ -80,7 +81,7 @@ bool Admissions::MayBegin(Connection& connection, Time now) {
     return true;
   }
   MutexLock lock(mu_);
-  return connection.standing() == Standing::kTrusted ||
+  return connection.standing() >= Standing::kReader ||
          SourceOf(connection.source()).begun.Take(now);
 }
 
@@ -97,14 +98,20 @@ void Admissions::Prove(const std::string& peer, Standing standing) {
 void Admissions::Prove(Connection& connection, Standing standing) {
   if (connection.standing() >= standing) return;
   MutexLock lock(mu_);
+  readers_ -= connection.standing() == Standing::kReader;
   connection.set_standing(standing);
-  if (standing != Standing::kTrusted || !TakeOff(connection)) return;
+  if (standing == Standing::kReader && ++readers_ > limits_.readers_max) {
+    connection.End();
+    ++turned_away_;
+  }
+  if (standing < Standing::kReader || !TakeOff(connection)) return;
   SourceOf(connection.source()).begun.GiveBack();
 }
 
 void Admissions::Closed(Connection& connection) {
   MutexLock lock(mu_);
   TakeOff(connection);
+  readers_ -= connection.standing() == Standing::kReader;
   if (connection.offended() || connection.standing() == Standing::kStranger) {
     const double share = connection.offended() ? 1.0 : connection.spent();
     SourceOf(connection.source()).begun.Charge(share * limits_.offence_cost, limits_.debt_max);

@@ -22,6 +22,9 @@ struct AdmissionLimits {
   // for files, logs and its own sockets.
   size_t connections_max = 4096;
   size_t strangers_max = 1024;  // maximum number of strangers' connections
+  // Maximum number of readers' connections (Standing::kReader), so that readers leave room for the
+  // job.
+  size_t readers_max = 1024;
   // Maximum number of strangers' connections from one source. A TLS connection needs about 150 kB
   // of memory.
   size_t strangers_per_source_max = 32;
@@ -63,7 +66,7 @@ class Admissions : public std::enable_shared_from_this<Admissions> {
   bool MayBegin(Connection& connection, Time now);
   // Raise the standing of a connection to `standing`, after the caller of the connection has proven
   // its identity. Have no effect if `standing` is not higher than before, or if `peer` has no open
-  // connection.
+  // connection. End the connection of a reader if there are too many.
   void Prove(const std::string& peer, Standing standing);
   void Prove(Connection& connection, Standing standing);
   // Ends connections of Standing::kStranger that are older than stranger_lifetime. Removes sources
@@ -103,6 +106,7 @@ class Admissions : public std::enable_shared_from_this<Admissions> {
   Strangers strangers_ TD_GUARDED_BY(mu_);
   std::unordered_map<const Connection*, Strangers::iterator> place_ TD_GUARDED_BY(mu_);
   size_t connections_ TD_GUARDED_BY(mu_) = 0;
+  size_t readers_ TD_GUARDED_BY(mu_) = 0;
   uint64_t turned_away_ TD_GUARDED_BY(mu_) = 0;
 };
 

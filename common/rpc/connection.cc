@@ -78,13 +78,13 @@ void Connection::End() {
 
 void Connection::set_standing(Standing standing) {
   standing_.store(standing);
-  if (standing == Standing::kTrusted) share_.Leave();
+  if (standing >= Standing::kReader) share_.Leave();
 }
 
 void Connection::WatchFrames() { in_the_clear_ = true; }
 
 bool Connection::Passes(std::string_view bytes, Time now) {
-  if (watch_.Feed(bytes, standing() == Standing::kTrusted ? nullptr : &share_, now)) return true;
+  if (watch_.Feed(bytes, standing() >= Standing::kReader ? nullptr : &share_, now)) return true;
   LOG_EVERY_T(WARNING, 1.0) << "closed the connection of " << peer_ << ": " << watch_.why();
   offended_ = true;
   End();

@@ -20,7 +20,8 @@ namespace tandem::rpc {
 // The degree to which the caller of a connection has proven its identity.
 enum class Standing : uint8_t {
   kStranger,  // the server has accepted no call of the connection yet
-  kObserver,  // the server accepted a call with a certificate that may only read
+  kObserver,  // the server accepted a call with a certificate that may only read the status
+  kReader,    // the server accepted a call with a certificate that may only read values
   kTrusted  // the server accepted a call with the job's token, or with a certificate that may write
 };
 

@@ -16,11 +16,13 @@
 #include "common/rpc/credentials/token.h"
 #include "common/rpc/grpc_status.h"
 #include "common/tables/row_buckets.h"
+#include "pserver/replication/log_source.h"
 #include "pserver/service/access.h"
 #include "pserver/service/caller_uris.h"
-#include "pserver/service/change_calls.h"
+#include "pserver/service/held_changes.h"
 #include "pserver/service/move_calls.h"
 #include "pserver/service/plain_calls.h"
+#include "pserver/service/reader_limits.h"
 #include "pserver/service/replication_calls.h"
 #include "pserver/service/server_sessions.h"
 #include "pserver/service/service_handlers.h"
@@ -64,8 +66,6 @@ StateLog::Transfer TransferOf(const ParcelDef& parcel, uint32_t peer) {
   return t;
 }
 
-// Maximum of FetchChangesRequest::wait_ms.
-constexpr uint32_t kChangeWaitMsMax = 60'000;
 // Maximum time in which standbys must fetch a restored state.
 constexpr Duration kRestoreWait = std::chrono::seconds(300);
 
@@ -79,7 +79,8 @@ class PserverService final : public PserverHandlers {
         calls_(calls),
         metrics_(metrics),
         threads_(threads),
-        deadlines_(deadlines) {}
+        deadlines_(deadlines),
+        changes_(options_.history, shard_, deadlines_, threads_.readers) {}
 
   ServerUnaryReactor* Configure(CallbackServerContext* context, const ConfigureRequest* request,
                                 ConfigureReply* reply) override {
@@ -169,7 +170,10 @@ class PserverService final : public PserverHandlers {
   ServerUnaryReactor* PullTable(CallbackServerContext* context, const PullTableRequest* request,
                                 PullTableReply* reply) override {
     return Work(context, PserverCall::kPullTable,
-                [this, request, reply] { return DoPullTable(*request, reply); });
+                [this, request, reply, reader = IsReader(*context)]() -> Status {
+                  if (reader) TD_RETURN_IF_ERROR(CheckReaderPage(*request));
+                  return DoPullTable(*request, reply);
+                });
   }
   ServerUnaryReactor* OpenLane(CallbackServerContext* context, const OpenLaneRequest* request,
                                OpenLaneReply* reply) override {
@@ -282,16 +286,10 @@ class PserverService final : public PserverHandlers {
   ServerUnaryReactor* FetchChanges(CallbackServerContext* context,
                                    const FetchChangesRequest* request,
                                    FetchChangesReply* reply) override {
-    const uint32_t wait_ms = std::min(request->wait_ms(), kChangeWaitMsMax);
-    auto gone = std::make_shared<std::atomic<bool>>(false);
-    ServerUnaryReactor* const reactor = NewWaitingReactor([this, gone] {
-      *gone = true;
-      shard_.Leave(gone.get());
-    });
-    return HandTo(reactor, context, PserverCall::kFetchChanges, &threads_.others,
-                  [=, this](const Finish& finish) {
-                    PollChanges({request, reply, deadlines_.After(wait_ms), gone, finish});
-                  });
+    const std::shared_ptr<HeldChanges::Call> held = changes_.Make(*request, reply);
+    ServerUnaryReactor* const reactor = NewWaitingReactor([this, held] { changes_.Leave(held); });
+    return HandTo(reactor, context, PserverCall::kFetchChanges, &threads_.readers,
+                  [this, held](const Finish& finish) { changes_.Answer(held, finish); });
   }
   ServerUnaryReactor* OpenSession(CallbackServerContext* context, const OpenSessionRequest* request,
                                   OpenSessionReply* reply) override {
@@ -353,16 +351,6 @@ class PserverService final : public PserverHandlers {
                 });
   }
 
-  // A FetchChanges that the server holds until there are changes.
-  struct ChangePoll {
-    const FetchChangesRequest* request;
-    FetchChangesReply* reply;
-    Time until;                               // replies at this time, also without changes
-    std::shared_ptr<std::atomic<bool>> gone;  // true: the caller has disconnected
-    Finish finish;
-  };
-  // Reads the changes. Replies, or calls itself on a worker thread after the next update.
-  void PollChanges(const ChangePoll& poll);
   Status DoPullTable(const PullTableRequest& request, PullTableReply* reply);
   Status DoGetStatus(StatusReply* reply);
 
@@ -375,6 +363,7 @@ class PserverService final : public PserverHandlers {
   Deadlines& deadlines_;
   const RealClock clock_;
   StateLog log_{clock_};
+  HeldChanges changes_;
 };
 
 Status PserverService::CheckSecret(const CallbackServerContext& context, PserverCall call) const {
@@ -430,8 +419,12 @@ Status PserverService::CheckRole(const CallbackServerContext& context, PserverCa
     LOG_EVERY_T(WARNING, 1.0) << "refused " << context.peer() << ": " << status.message();
   } else {
     const StatusOr<rpc::PeerIdentity> caller = rpc::ParseIdentity(uris[0]);
-    const bool looks = caller.ok() && caller->role == rpc::PeerRole::kObserver;
-    NoteProof(context, call, looks ? rpc::Standing::kObserver : rpc::Standing::kTrusted);
+    using enum rpc::PeerRole;
+    const rpc::PeerRole role = caller.ok() ? caller->role : kObserver;
+    NoteProof(context, call,
+              role == kObserver ? rpc::Standing::kObserver
+              : role == kReader ? rpc::Standing::kReader
+                                : rpc::Standing::kTrusted);
   }
   return status;
 }
@@ -517,6 +510,8 @@ ServerUnaryReactor* PserverService::HandTo(ServerUnaryReactor* reactor,
     body(finish);
     return reactor;
   }
+  // Readers use other threads than trainers. A replica has no trainers.
+  if (!options_.replica && IsReader(*context)) runner = &threads_.readers;
   const Status posted = runner->Post([context, finish, body = std::move(body)] {
     // No caller waits for the reply of a call that was cancelled in the queue.
     if (context->IsCancelled()) {
@@ -575,38 +570,12 @@ ServerUnaryReactor* PserverService::Pull(CallbackServerContext* context, const B
   const bool reader = IsReader(*context);
   return HandWaiting(
       context, PserverCall::kPull, &runner, [=, this](const Finish& finish, const void* tag) {
+        if (const Status fits = reader ? CheckReaderBytes(request->Length()) : OkStatus();
+            !fits.ok()) {
+          return finish(fits);
+        }
         calls_.Pull(rpc::ReceivedMessage(*request).fragments(), Into(reply, finish), tag, reader);
       });
-}
-
-void PserverService::PollChanges(const ChangePoll& poll) {
-  poll.reply->Clear();
-  const Status status = FetchTableChanges(*poll.request, options_.history, shard_, poll.reply);
-  if (!status.ok() || HasChanges(*poll.request, *poll.reply) ||
-      deadlines_.clock().Now() >= poll.until) {
-    return shard_.WhenLogged([status, finish = poll.finish](const Status& written) {
-      finish(status.ok() ? written : status);
-    });
-  }
-  PullQuery query;
-  query.caller.job = poll.request->job();
-  query.observer = query.version_only = true;
-  query.min_version = poll.reply->version() + 1;
-  const auto gone = poll.gone;
-  const auto until = poll.until;
-  shard_.Pull(
-      query, until,
-      [this, poll](const StatusOr<PullResult>& result) {
-        if (!result.ok() && result.status().code() != StatusCode::kDeadlineExceeded) {
-          return poll.finish(result.status());
-        }
-        const Status posted = threads_.others.Post([this, poll] { PollChanges(poll); });
-        if (!posted.ok()) poll.finish(posted);
-      },
-      gone.get());
-  // The caller may have disconnected before the call began to wait in the shard.
-  if (*gone) return shard_.Leave(gone.get());
-  deadlines_.Poke(until);
 }
 
 Status PserverService::DoPullTable(const PullTableRequest& request, PullTableReply* reply) {

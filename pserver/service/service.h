@@ -56,6 +56,7 @@ struct PserverThreads {
   Runner& others;
   Runner& standbys;  // for requests of standbys, which block
   Runner& replicas;  // for requests of replicas, which block
+  Runner& readers;   // for callers with role reader, and for FetchChanges
 };
 
 // Two gRPC services with the same calls under different names. `v1` forwards each call to

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bitset>
+#include <utility>
 
 #include "common/base/require.h"
 #include "pserver/tables/table_reads.h"
@@ -12,6 +13,8 @@ namespace {
 // Limits for one reply, which is read under the shard's lock.
 constexpr size_t kChangedRowsMax = 8192;
 constexpr size_t kBucketsMax = 64;
+// Rows of whole buckets that are looked at, also those that the filter of the reader leaves out.
+constexpr size_t kExaminedRowsMax = 8192;
 
 }  // namespace
 
@@ -49,20 +52,21 @@ StatusOr<TableChanges> ChangeReader::Read(const ChangesQuery& query) {
 
 Status ChangeReader::AddBuckets(const ChangesQuery& query, SparseTable& table,
                                 TableChanges& changes) const {
+  RowValues rows;
+  size_t examined = 0;
   for (const int bucket : query.buckets) {
-    if (changes.values.size() * sizeof(float) >= query.bytes_max ||
-        changes.ids.size() >= kChangedRowsMax || changes.buckets.size() >= kBucketsMax) {
+    if (rows.content.size() * sizeof(float) >= query.bytes_max || examined >= kExaminedRowsMax ||
+        changes.buckets.size() >= kBucketsMax) {
       break;
     }
     if (!table.buckets().serves(bucket)) continue;
-    TD_ASSIGN_OR_RETURN(const TablePage page,
-                        TableReads(table).Page(bucket, /*with_slots=*/false, SIZE_MAX,
-                                               state_.version, bucket + 1, query.score_min));
-    const RowValues& rows = page.rows;
-    changes.ids.insert(changes.ids.end(), rows.ids.begin(), rows.ids.end());
-    changes.values.insert(changes.values.end(), rows.content.begin(), rows.content.end());
+    TD_ASSIGN_OR_RETURN(const size_t looked_at,
+                        TableReads(table).AppendBucket(bucket, query.score_min, rows));
+    examined += looked_at;
     changes.buckets.push_back(bucket);
   }
+  changes.ids = std::move(rows.ids);
+  changes.values = std::move(rows.content);
   return OkStatus();
 }
 

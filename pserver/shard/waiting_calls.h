@@ -65,6 +65,11 @@ class WaitingCalls {
   std::vector<int> Awaited() const;
 
  private:
+  // Maximum number of waiting pulls of observers, so that readers leave room for trainers, and each
+  // update checks few of their calls.
+  static constexpr size_t kObserversMax = 1024;
+
+  size_t ObserverPulls() const;  // number of waiting pulls of observers
   Status InitDeadline(const InitCall& call, Time now) const;
   Status PullDeadline(const PullCall& call, Time now) const;
   Status StepDeadline(const PullCall& call, Time now) const;

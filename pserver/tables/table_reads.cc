@@ -6,8 +6,7 @@
 namespace tandem::pserver {
 
 StatusOr<TablePage> TableReads::Page(int bucket, bool with_slots, uint64_t bytes_max,
-                                     uint64_t version, int end,
-                                     std::optional<float> score_min) const {
+                                     uint64_t version, int end) const {
   TablePage page;
   page.rows.variable = table_.spec_.variable;
   if (with_slots) {
@@ -17,14 +16,23 @@ StatusOr<TablePage> TableReads::Page(int bucket, bool with_slots, uint64_t bytes
   const auto bytes = [&page] {
     return page.rows.content.size() * sizeof(float) + page.rows.waiting.size() * sizeof(WaitingRow);
   };
-  const TableRowSet::ReadOptions read{
-      .version = static_cast<uint32_t>(version), .with_slots = with_slots, .score_min = score_min};
+  const TableRowSet::ReadOptions read{.version = static_cast<uint32_t>(version),
+                                      .with_slots = with_slots};
   for (; bucket < end && bytes() < bytes_max; ++bucket) {
     if (!table_.buckets_.serves(bucket)) continue;
     TD_RETURN_IF_ERROR(table_.rows_.AppendBucket(bucket, read, page.rows));
   }
   page.next_bucket = bucket;
   return page;
+}
+
+StatusOr<size_t> TableReads::AppendBucket(int bucket, std::optional<float> score_min,
+                                          RowValues& out) const {
+  size_t examined = 0;
+  const TableRowSet::ReadOptions read{
+      .with_slots = false, .score_min = score_min, .examined = &examined};
+  TD_RETURN_IF_ERROR(table_.rows_.AppendBucket(bucket, read, out));
+  return examined;
 }
 
 Status TableReads::Find(std::span<const uint64_t> ids, Group& group) const {

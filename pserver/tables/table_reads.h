@@ -23,10 +23,12 @@ class TableReads {
   explicit TableReads(SparseTable& table) : table_(table) {}
 
   // Returns the rows of the served buckets in [bucket, end), in whole buckets, until the page has
-  // at least `bytes_max` bytes. The ages of rows are relative to `version`. Omits rows with a score
-  // below `score_min`.
+  // at least `bytes_max` bytes. The ages of rows are relative to `version`.
   StatusOr<TablePage> Page(int bucket, bool with_slots, uint64_t bytes_max, uint64_t version,
-                           int end = kRowBuckets, std::optional<float> score_min = {}) const;
+                           int end = kRowBuckets) const;
+  // Appends the ids and weights of the rows of a bucket to `out`, without rows with a score below
+  // `score_min`. Returns the number of rows of the bucket, which all were looked at.
+  StatusOr<size_t> AppendBucket(int bucket, std::optional<float> score_min, RowValues& out) const;
   // Sorts `ids` into rows that exist and rows that do not. Appends the former with their weights,
   // and the latter, to `changes`. Rows with a score below `score_min` count as rows that do not
   // exist.

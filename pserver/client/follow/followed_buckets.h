@@ -30,6 +30,10 @@ class FollowedBuckets {
         claims_(servers),
         held_(servers) {}
 
+  void AddServer() {  // adds a server without claims
+    claims_.emplace_back();
+    held_.emplace_back();
+  }
   // Replaces the claims of a server. The follower no longer has the rows of buckets that the server
   // does not serve since the same epoch: the server did not send their changes with these claims.
   // REQUIRES: 0 <= begin < end <= kRowBuckets.

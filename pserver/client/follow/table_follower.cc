@@ -4,6 +4,7 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "common/base/require.h"
 #include "common/codec/tensor_codec.h"
 #include "common/rpc/byte_buffer.h"
@@ -18,6 +19,8 @@ using Range = FollowedBuckets::Range;
 
 // Pause before a failed request is repeated.
 constexpr Duration kRetryPause = std::chrono::milliseconds(100);
+// Pause between two requests for the addresses of servers that joined the job.
+constexpr Duration kMapPause = std::chrono::milliseconds(500);
 
 // Returns whether an error of a server that has never replied otherwise is final: the caller's
 // arguments, or the settings of the server, are wrong.
@@ -47,6 +50,11 @@ StatusOr<std::vector<Range>> RangesOf(const Served& served) {
     ranges.push_back({static_cast<int>(s.begin()), static_cast<int>(s.end()), s.epoch()});
   }
   return ranges;
+}
+
+std::string NameOf(int format) {
+  constexpr const char* kNames[] = {"f32", "bf16", "int8"};
+  return format >= 0 && format < 3 ? kNames[format] : absl::StrFormat("format %d", format);
 }
 
 void AddHeld(const std::vector<Range>& ranges, ChangeToken::Server* server) {
@@ -79,6 +87,12 @@ StatusOr<ChangeToken> ParseToken(const std::string& job, const FollowOptions& fo
     return InvalidArgument(
         "the position is one of rows with another minimum score [TD4037]; hint: use the same "
         "minimum score as before, or begin again without a position");
+  }
+  if (token.has_format() && token.format() != static_cast<ValueFormat>(follow.format)) {
+    return InvalidArgument(
+        "the position is one of rows whose values travelled as %s, expected %s [TD4037]; hint: use "
+        "the same format of values as before, or begin again without a position",
+        NameOf(token.format()), NameOf(static_cast<int>(follow.format)));
   }
   for (const ChangeToken::Server& server : token.server()) {
     TD_RETURN_IF_ERROR(Annotate(RangesOf(server.held()).status(), "the position [TD4037]"));
@@ -118,10 +132,13 @@ struct TableFollower::Reply {
   size_t server = 0;
   Status status;
   FetchChangesReply body;
+  std::optional<ExchangeMapReply> map;  // the reply to AskForServers
 };
 
 struct TableFollower::Server {
+  std::string address;
   std::string name;        // in messages
+  bool learned = false;    // the server joined the job later, and may have left
   bool requested = false;  // a request is under way
   Time sent;               // time of the newest request
   Time next_request = Time::min();
@@ -164,10 +181,14 @@ TableFollower::TableFollower(const std::vector<std::string>& servers, ReaderOpti
       inbox_(std::make_shared<ReplyInbox<Reply>>()),
       token_(std::make_unique<ChangeToken>()),
       buckets_(servers.size(), follow_.bucket_begin, follow_.bucket_end) {
-  for (size_t s = 0; s < servers.size(); ++s) {
-    servers_.push_back(std::make_unique<Server>());
-    servers_.back()->name = PserverName(static_cast<int>(s), servers[s]);
-  }
+  for (const std::string& address : servers) AddServer(address);
+}
+
+void TableFollower::AddServer(const std::string& address) {
+  const auto index = static_cast<int>(servers_.size());
+  servers_.push_back(std::make_unique<Server>());
+  servers_.back()->address = address;
+  servers_.back()->name = PserverName(index, address);
 }
 
 TableFollower::~TableFollower() { channel_->Close(); }
@@ -190,6 +211,7 @@ std::string TableFollower::token() const {
   token.set_job(options_.job);
   token.set_table(follow_.table);
   if (follow_.score_min) token.set_min_score(*follow_.score_min);
+  token.set_format(static_cast<ValueFormat>(follow_.format));
   for (size_t s = 0; s < servers_.size(); ++s) {
     if (!servers_[s]->position) continue;
     ChangeToken::Server* const server = token.add_server();
@@ -242,10 +264,41 @@ void TableFollower::SendRequest(size_t server) {
   channel_->Call(static_cast<int>(server), rpc::PserverCall::kFetchChanges,
                  rpc::EncodedProto(request), channel_->Now() + options_.timeout,
                  [inbox = inbox_, server](const Status& status, codec::Fragments bytes) {
-                   Reply reply{.server = server, .status = status, .body = {}};
+                   Reply reply{.server = server, .status = status, .body = {}, .map = {}};
                    if (status.ok()) reply.status = rpc::ParseMessage(bytes, &reply.body);
                    inbox->Add(std::move(reply));
                  });
+}
+
+void TableFollower::AskForServers() {
+  const Time now = channel_->Now();
+  if (now < next_map_) return;
+  next_map_ = now + kMapPause;
+  const size_t server = map_server_++ % servers_.size();
+  ExchangeMapRequest request;
+  request.set_job(options_.job);
+  request.set_observer(true);
+  channel_->Call(static_cast<int>(server), rpc::PserverCall::kExchangeMap,
+                 rpc::EncodedProto(request), now + options_.timeout,
+                 [inbox = inbox_, server](const Status& status, codec::Fragments bytes) {
+                   Reply reply{.server = server, .status = status, .body = {}, .map = {}};
+                   reply.map.emplace();
+                   if (status.ok()) reply.status = rpc::ParseMessage(bytes, &*reply.map);
+                   inbox->Add(std::move(reply));
+                 });
+}
+
+void TableFollower::LearnServers(const BucketMapDef& map) {
+  for (const ServerAddress& joined : map.server()) {
+    const bool known = std::ranges::any_of(
+        servers_, [&](const auto& server) { return server->address == joined.address(); });
+    if (known) continue;
+    const Status added = channel_->AddServer(static_cast<int>(servers_.size()), joined.address());
+    if (!added.ok()) continue;  // the error about rows without a server follows
+    AddServer(joined.address());
+    servers_.back()->learned = true;
+    buckets_.AddServer();
+  }
 }
 
 Time TableFollower::NextRequest() const {
@@ -262,6 +315,10 @@ StatusOr<std::optional<TableChange>> TableFollower::TakeReply() {
   std::optional<Reply> taken = inbox_->Take();
   if (!taken) return std::nullopt;
   Reply& reply = *taken;
+  if (reply.map) {
+    if (reply.status.ok()) LearnServers(reply.map->map());
+    return std::nullopt;
+  }
   Server& server = *servers_[reply.server];
   server.requested = false;
   std::vector<float> values;
@@ -304,8 +361,10 @@ void TableFollower::Begin(size_t server, const FetchChangesReply& reply) {
     break;
   }
   // No server has the other positions if all servers have replied.
-  if (std::ranges::all_of(servers_, [](const auto& s) { return s->position.has_value(); }))
+  if (!buckets_.LacksOwner() &&
+      std::ranges::all_of(servers_, [](const auto& s) { return s->position.has_value(); })) {
     positions->Clear();
+  }
 }
 
 StatusOr<TableChange> TableFollower::Accept(size_t server, const FetchChangesReply& reply,
@@ -370,21 +429,22 @@ Status TableFollower::CheckPatience() {
   const Time now = channel_->Now();
   for (size_t s = 0; s < servers_.size(); ++s) {
     Server& server = *servers_[s];
-    const bool needed = !server.position || buckets_.IsNeeded(s);
+    const bool needed = (!server.position && !server.learned) || buckets_.IsNeeded(s);
     if (!needed || !server.failing_since || now - *server.failing_since < options_.timeout) {
       continue;
     }
     server.failing_since = now;  // for the next call of Next
     return server.error;
   }
-  const bool lacks =
-      std::ranges::all_of(servers_, [](const auto& s) { return s->position.has_value(); }) &&
-      buckets_.LacksOwner();
+  const bool replied = std::ranges::all_of(
+      servers_, [](const auto& s) { return s->position.has_value() || s->learned; });
+  const bool lacks = replied && buckets_.LacksOwner();
   if (!lacks) {
     unowned_since_.reset();
     return OkStatus();
   }
   if (!unowned_since_) unowned_since_ = now;
+  AskForServers();
   if (now - *unowned_since_ < options_.timeout) return OkStatus();
   unowned_since_ = now;
   return OutOfRange(

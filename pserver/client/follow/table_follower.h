@@ -20,6 +20,7 @@
 #include "pserver/client/follow/reply_inbox.h"
 
 namespace tandem {
+class BucketMapDef;
 class ChangeToken;
 class FetchChangesReply;
 }  // namespace tandem
@@ -66,7 +67,8 @@ struct TableChange {
   bool current = false;
 };
 
-// A follower. The servers of a job are its pservers, or one replica of each. A follower that is
+// A follower. The servers of a job are its pservers, or one replica of each. It learns the address
+// of a pserver that joins the job later from the others, and follows it too. A follower that is
 // slow gets the newest values of rows that changed several times, and never holds up training. It
 // has at most one reply of each server in memory. Not thread-safe: one thread uses a follower.
 class TableFollower {
@@ -104,8 +106,13 @@ class TableFollower {
 
   TableFollower(const std::vector<std::string>& servers, ReaderOptions options,
                 FollowOptions follow, std::unique_ptr<PsChannel> channel);
+  void AddServer(const std::string& address);
   void SendRequests();
   void SendRequest(size_t server);
+  // Asks a server for the addresses of servers that joined the job, because no known server serves
+  // some rows.
+  void AskForServers();
+  void LearnServers(const BucketMapDef& map);
   // Handles the oldest reply. nullopt: there is none, or it has no change for the caller.
   StatusOr<std::optional<TableChange>> TakeReply();
   Status TakeError(Server& server, const Status& error);
@@ -130,6 +137,9 @@ class TableFollower {
   bool was_current_ = false;
   std::bitset<kRowBuckets> sent_;      // buckets of which the caller may have rows
   std::optional<Time> unowned_since_;  // no server serves some buckets since this time
+  // Next request for the addresses of servers, and the server that gets it.
+  Time next_map_ = Time::min();
+  size_t map_server_ = 0;
 };
 
 }  // namespace tandem::ps

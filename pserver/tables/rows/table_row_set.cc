@@ -137,6 +137,7 @@ Status TableRowSet::DropBucket(int bucket) {
 Status TableRowSet::AppendBucket(int bucket, const ReadOptions& options, RowValues& out) const {
   const SavedRows* const saved = options.saved;
   const auto append = [&](uint64_t id, const RowUse& use, const void* row, bool brief) {
+    if (options.examined != nullptr) ++*options.examined;
     const uint32_t age = options.version - use.last;
     if (age > options.age_max) return;
     if (options.score_min && accessor_.Score(use) < *options.score_min) return;

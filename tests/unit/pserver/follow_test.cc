@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <numeric>
 #include <set>
 
 #include "common/rpc/byte_buffer.h"
@@ -100,7 +101,28 @@ class FollowTest : public ReplicaTest {
     return client;
   }
 
+  // Sends a request to server 0. The reply must be OK.
+  std::shared_ptr<Answer<FetchChangesReply>> Fetch(const FetchChangesRequest& request) {
+    if (channel_ == nullptr) channel_ = *ps::GrpcPsChannel::Connect(endpoints_, {});
+    auto answer = std::make_shared<Answer<FetchChangesReply>>();
+    channel_->Call(
+        0, rpc::PserverCall::kFetchChanges, rpc::EncodedProto(request), SteadyNow() + kPatience,
+        [give = answer->Callback(), answer](const Status& status, codec::Fragments bytes) {
+          FetchChangesReply reply;
+          EXPECT_TRUE(status.ok()) << status;
+          if (status.ok()) {
+            EXPECT_TRUE(rpc::ParseMessage(bytes, &reply).ok());
+          }
+          give(std::move(reply));
+        });
+    return answer;
+  }
+  void TearDown() override {
+    if (channel_ != nullptr) channel_->Close();
+  }
+
   size_t changed_rows_max_ = size_t{1} << 20;
+  std::unique_ptr<ps::PsChannel> channel_;
 };
 
 TEST_F(FollowTest, AFollowerGetsAllRowsAndThenTheirChanges) {
@@ -330,6 +352,33 @@ TEST_F(FollowTest, RowsMoveBetweenServersWhileTheyAreFollowed) {
   channel->Close();
 }
 
+// The follower learns the address of a server that joins the job from the others.
+TEST_F(FollowTest, AServerThatJoinsLaterIsFollowed) {
+  Start("a", 0);
+  const auto client = ClientOf(kTable);
+  PushSome(*client, 0, 200);
+  Followed followed = Follow(endpoints_);
+  Await(followed, RowsOf(*client));
+  const std::vector<std::string> first = endpoints_;
+  Start("b", 1);
+  const auto channel = *ps::GrpcPsChannel::Connect(first, {});
+  ps::BucketMigrator migrator(*channel, first, {});
+  ASSERT_TRUE(migrator.Add(endpoints_[1]).ok());
+  ps::BucketTransfer transfer{.source = 0, .target = 1, .buckets = {}};
+  for (int b = 0; b < 100; ++b) transfer.buckets.push_back(b);
+  const Status status = migrator.Run({transfer}, [](const ps::MoveProgress&) {});
+  ASSERT_TRUE(status.ok()) << status;
+  PushSome(*client, 200, 220);
+  Await(followed, RowsOf(*client));
+  // The token has the positions of both servers. The next follower learns the address again.
+  Followed next = Follow(first, followed.follower->token());
+  next.rows = followed.rows;
+  PushSome(*client, 220, 240);
+  Await(next, RowsOf(*client));
+  EXPECT_EQ(next.replaced, 0u);
+  channel->Close();
+}
+
 // The move ends after its first call, so the buckets stay where they are after their lease.
 // Meanwhile the follower asks for changes, which lack the rows of the frozen buckets.
 TEST_F(FollowTest, ACancelledMoveLosesNoChange) {
@@ -398,6 +447,12 @@ TEST_F(FollowTest, TokensOfOthersAreRefused) {
   EXPECT_THAT(ToString(connect("other", token)), HasSubstr("[TD4037]"));
   EXPECT_THAT(ToString(connect("emb", "damaged")), HasSubstr("[TD4037]"));
   EXPECT_TRUE(connect("emb", token).ok());
+  const Status other_format =
+      ps::TableFollower::Connect(
+          endpoints_, {.timeout = kPatience},
+          {.table = "emb", .token = token, .format = codec::RowFormat::kInt8})
+          .status();
+  EXPECT_THAT(ToString(other_format), HasSubstr("travelled as f32, expected int8 [TD4037]"));
 }
 
 TEST_F(FollowTest, AFollowerOfSomeBucketsGetsOnlyTheirRows) {
@@ -465,6 +520,30 @@ TEST_F(FollowTest, AFollowerOfAMinimumScoreGetsRowsThatReachIt) {
               HasSubstr("rows with another minimum score [TD4037]"));
 }
 
+// The server looks at few rows under the lock of its shard, also if the filter leaves out all.
+TEST_F(FollowTest, AFilterLimitsTheRowsThatAreExamined) {
+  Start("a");
+  ps::PsTable table = kTable;
+  table.height = 300'000;
+  const auto client = ClientOf(table);
+  std::vector<int64_t> ids(static_cast<size_t>(table.height));
+  std::iota(ids.begin(), ids.end(), 0);
+  const std::vector<float> ones(ids.size() * 4, 1.0f);
+  Answer<Status> pushed;
+  client->Push(0, 0.1f, {}, pushed.Callback(), {{"emb", ids, ones.data()}});
+  ASSERT_TRUE(pushed.Get().ok());
+  FetchChangesRequest request;
+  request.set_job("job");
+  request.set_table("emb");
+  request.set_min_score(1000);
+  *request.mutable_position() = Fetch(request)->Get().position();
+  for (uint32_t b = 0; b < kRowBuckets; ++b) request.add_bucket(b);
+  const FetchChangesReply reply = Fetch(request)->Get();
+  EXPECT_EQ(reply.id_size(), 0);
+  EXPECT_GT(reply.bucket_size(), 0);
+  EXPECT_LE(reply.bucket_size(), 8192 / (300'000 / kRowBuckets) + 2);
+}
+
 TEST_F(FollowTest, RowsTravelInFewerBytes) {
   Start("a");
   const auto client = ClientOf(kTable);
@@ -495,44 +574,28 @@ TEST_F(FollowTest, AServerHoldsRequestsWithoutChanges) {
   Start("a");
   const auto client = ClientOf(kTable);
   PushRows(*client, 0, 5);
-  const auto channel = *ps::GrpcPsChannel::Connect(endpoints_, {});
-  const auto fetch = [&](const FetchChangesRequest& request) {
-    auto answer = std::make_shared<Answer<FetchChangesReply>>();
-    channel->Call(
-        0, rpc::PserverCall::kFetchChanges, rpc::EncodedProto(request), SteadyNow() + kPatience,
-        [give = answer->Callback(), answer](const Status& status, codec::Fragments bytes) {
-          FetchChangesReply reply;
-          EXPECT_TRUE(status.ok()) << status;
-          if (status.ok()) {
-            EXPECT_TRUE(rpc::ParseMessage(bytes, &reply).ok());
-          }
-          give(std::move(reply));
-        });
-    return answer;
-  };
   FetchChangesRequest request;
   request.set_job("job");
   request.set_table("emb");
-  FetchChangesReply reply = fetch(request)->Get();
+  FetchChangesReply reply = Fetch(request)->Get();
   *request.mutable_position() = reply.position();
   // The server replies at once if the caller does not know its buckets.
   request.set_wait_ms(20'000);
   Time begin = SteadyNow();
-  reply = fetch(request)->Get();
+  reply = Fetch(request)->Get();
   EXPECT_EQ(reply.id_size(), 0);
   *request.mutable_known() = reply.served();
   request.set_wait_ms(300);
   begin = SteadyNow();
-  EXPECT_EQ(fetch(request)->Get().id_size(), 0);
+  EXPECT_EQ(Fetch(request)->Get().id_size(), 0);
   EXPECT_GE(SteadyNow() - begin, std::chrono::milliseconds(290));
   request.set_wait_ms(20'000);
   begin = SteadyNow();
-  const auto held = fetch(request);
+  const auto held = Fetch(request);
   PushRows(*client, 1, 7);
   reply = held->Get();
   EXPECT_THAT(reply.id(), testing::ElementsAre(7, 8));
   EXPECT_LT(SteadyNow() - begin, std::chrono::seconds(10));
-  channel->Close();
 }
 
 TEST_F(FollowTest, AServerThatDoesNotReturnIsNamed) {

@@ -93,6 +93,22 @@ TEST_F(AdmissionsTest, StrangersAreEndedAndObserversStay) {
   EXPECT_FALSE(Ended("observer") || Ended("trainer"));
 }
 
+TEST_F(AdmissionsTest, ReadersLeaveRoomForTheJob) {
+  Limit({.readers_max = 2, .callers_prove = true});
+  for (const char* peer : {"a", "b", "c", "trainer"}) Arrive(peer, "10.0.0.1");
+  for (const char* peer : {"a", "b", "a", "c"}) admissions_->Prove(peer, Standing::kReader);
+  EXPECT_FALSE(Ended("a") || Ended("b"));
+  EXPECT_TRUE(Ended("c"));
+  EXPECT_EQ(admissions_->turned_away(), 1u);
+  admissions_->Prove("trainer", Standing::kTrusted);
+  EXPECT_FALSE(Ended("trainer"));
+  EXPECT_EQ(admissions_->strangers(), 0u);
+  for (const char* peer : {"b", "c"}) near_.erase(peer);  // closes their connections
+  Arrive("d", "10.0.0.1");
+  admissions_->Prove("d", Standing::kReader);
+  EXPECT_FALSE(Ended("d"));
+}
+
 TEST_F(AdmissionsTest, ASourceBeginsStrangersSlowlyAndTheTrustedAtOnce) {
   Limit({.begun_burst = 2, .begun_per_second = 4, .callers_prove = true});
   std::vector<std::shared_ptr<Connection>> callers;

@@ -12,6 +12,7 @@
 #include "common/rpc/byte_buffer.h"
 #include "common/rpc/grpc_status.h"
 #include "proto/pserver.pb.h"
+#include "pserver/service/reader_limits.h"
 #include "tests/support/tls_test_util.h"
 #include "tests/unit/pserver/pserver_fixture.h"
 
@@ -135,6 +136,36 @@ TEST_F(AccessTest, AReaderIsNoTrainer) {
   map.mutable_known()->add_move()->set_epoch(1);
   const Status moves = Call(tls, "ExchangeMap", map.SerializeAsString());
   EXPECT_EQ(moves.code(), StatusCode::kPermissionDenied) << moves;
+}
+
+// A reader gets values, not the state of optimizers, and its requests have limits of their own.
+TEST_F(AccessTest, AReaderGetsValuesAlone) {
+  StartTlsServer("j");
+  const rpc::TlsFiles reader = authority_.Issue("client", {{"j", rpc::PeerRole::kReader}, {}});
+  const rpc::TlsFiles admin = authority_.Issue("admin", {{"j", rpc::PeerRole::kAdmin}, {}});
+  PullTableRequest page;
+  page.set_job("j");
+  page.set_variable("emb");
+  page.set_slots(true);
+  const Status slots = Call(reader, "PullTable", page.SerializeAsString());
+  EXPECT_EQ(slots.code(), StatusCode::kPermissionDenied) << slots;
+  EXPECT_THAT(std::string(slots.message()),
+              HasSubstr("but not the state of the optimizer [TD6009]"));
+  EXPECT_NE(Call(admin, "PullTable", page.SerializeAsString()).code(),
+            StatusCode::kPermissionDenied);
+  page.set_slots(false);
+  page.set_bytes_max(uint64_t{256} << 20);
+  const Status large = Call(reader, "PullTable", page.SerializeAsString());
+  EXPECT_EQ(large.code(), StatusCode::kResourceExhausted) << large;
+  EXPECT_THAT(std::string(large.message()), HasSubstr("a page of 268435456 bytes"));
+  page.set_bytes_max(1 << 20);
+  EXPECT_EQ(Call(reader, "PullTable", page.SerializeAsString()).code(),
+            Call(admin, "PullTable", page.SerializeAsString()).code());
+  EXPECT_TRUE(CheckReaderBytes(kReaderPullBytesMax).ok());
+  const Status long_pull = CheckReaderBytes(kReaderPullBytesMax + 1);
+  EXPECT_EQ(long_pull.code(), StatusCode::kResourceExhausted) << long_pull;
+  EXPECT_THAT(std::string(long_pull.message()),
+              HasSubstr("has 16777217 bytes, but the maximum is 16777216 [TD4042]"));
 }
 
 TEST_F(AccessTest, EveryRoleMayWhatItsRowSaysAndNothingElse) {

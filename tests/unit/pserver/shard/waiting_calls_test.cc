@@ -90,6 +90,25 @@ TEST_F(WaitingCallsTest, AReaderAwaitsNoTrainer) {
   EXPECT_THAT(calls_->Awaited(), IsEmpty());
 }
 
+// Readers must not fill the list of waiting pulls, which trainers need.
+TEST_F(WaitingCallsTest, ReadersLeaveRoomForTrainers) {
+  Make(UpdatePolicy::kASync);
+  const int tag = 0;
+  for (int i = 0; i < 1024; ++i) Pull(1, 0, &tag, /*observer=*/true);
+  EXPECT_THAT(ready_, IsEmpty());
+  Pull(1, 0, nullptr, /*observer=*/true);
+  Send();
+  EXPECT_EQ(result_.status().code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(result_.status().message()),
+              HasSubstr("1024 pulls of readers already wait, which is the maximum [TD4042]"));
+  Pull(1);
+  EXPECT_THAT(ready_, IsEmpty()) << "the pull of a trainer waits";
+  calls_->Leave(&tag, ready_);
+  ready_.clear();
+  Pull(1, 0, nullptr, /*observer=*/true);
+  EXPECT_THAT(ready_, IsEmpty());
+}
+
 TEST_F(WaitingCallsTest, ADeadlineNamesWhoIsMissing) {
   Make(UpdatePolicy::kSync);
   Pull(1);
