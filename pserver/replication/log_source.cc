@@ -15,6 +15,9 @@ namespace {
 
 constexpr size_t kReplicasMax = 64;
 constexpr Duration kReplicaSilence = std::chrono::seconds(10);  // then a replica is gone
+// Time for which a repeated request for the first part gets the same checkpoint. The caller of a
+// request that had to wait longer than its time limit finds the checkpoint that was written for it.
+constexpr Duration kReopen = std::chrono::seconds(60);
 constexpr size_t kReplyBytes = 4 << 20;  // size at which a reply gets no further entry
 constexpr size_t kPartBytes = 4 << 20;   // size of a part of a checkpoint in bytes
 // Maximum size of a reply with more than one entry; a message has at most 1 GiB.
@@ -277,7 +280,10 @@ StatusOr<FetchedLog> LogSource::Fetch(const LogFetch& request, Time deadline) {
     TD_RETURN_IF_ERROR(CheckState(request));
     follower->stored.reset();
     follower->has_state = request.has_state;
-    if (Continues(request)) follower->stored = request.after;
+    if (Continues(request)) {
+      follower->stored = request.after;
+      follower->checkpoint = nullptr;  // may lack entries that the standby acknowledges now
+    }
     replicated = RaiseReplicated();
   }
   if (options_.on_replicated) options_.on_replicated(replicated);
@@ -346,8 +352,13 @@ Status LogSource::OpenFor(int member, uint64_t incarnation, CheckpointPart* part
     TD_ASSIGN_OR_RETURN(Follower* const follower, FollowerOf(member, incarnation));
     // A repeated call must not occupy a further thread while a checkpoint is being written.
     if (follower->opening) return Unavailable("the checkpoint is being opened");
-    follower->opening = true;
     part->term = term_;
+    if (follower->checkpoint != nullptr && follower->checkpoint_term == term_ &&
+        clock_.Now() - follower->opened < kReopen) {
+      part->record = follower->record;
+      return OkStatus();
+    }
+    follower->opening = true;
     renew = follower->has_state && member != kReplica;
   }
   if (renew || (options_.outdated && options_.outdated())) {
@@ -367,6 +378,8 @@ Status LogSource::OpenFor(int member, uint64_t incarnation, CheckpointPart* part
   part->record = opened->record;
   follower->checkpoint = std::make_shared<const OpenedCheckpoint>(*std::move(opened));
   follower->checkpoint_term = part->term;
+  follower->record = part->record;
+  follower->opened = clock_.Now();
   return OkStatus();
 }
 

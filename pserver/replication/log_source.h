@@ -146,8 +146,10 @@ class LogSource final : public StateHistory {
     // The checkpoint that the standby fetches; null: none.
     std::shared_ptr<const OpenedCheckpoint> checkpoint;
     LogTerm checkpoint_term;
-    bool opening = false;    // a call opens the checkpoint
-    bool has_state = false;  // the standby would replace a state by the checkpoint
+    std::string record;         // record of `checkpoint`
+    Time opened = Time::min();  // time at which `checkpoint` was opened
+    bool opening = false;       // a call opens the checkpoint
+    bool has_state = false;     // the standby would replace a state by the checkpoint
   };
 
   Status CheckOpen() const TD_REQUIRES(mu_);

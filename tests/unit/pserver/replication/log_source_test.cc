@@ -282,5 +282,27 @@ TEST_F(LogSourceTest, ACheckpointIsSentInParts) {
             StatusCode::kFailedPrecondition);  // the end was fetched
 }
 
+// The caller of the first request had given up before the checkpoint was written.
+TEST_F(LogSourceTest, ACheckpointThatWasWrittenForAReplicaIsNotWrittenAgain) {
+  LogSource& source = Source(/*standbys=*/0);
+  ASSERT_TRUE(WriteTextFile(dir_.path() + "/values", std::string(5 << 20, 'a')).ok());
+  storage_.has_checkpoint = storage_.delta = true;
+  ASSERT_TRUE(source.FetchCheckpoint(kReplica, 1, 0).ok());
+  EXPECT_EQ(saves_, 1);
+  storage_.delta = true;
+  const auto again = source.FetchCheckpoint(kReplica, 1, 0);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->record, "record");
+  EXPECT_EQ(saves_, 1);
+  // A replica that continued meanwhile, and one that comes much later, get a new checkpoint.
+  ASSERT_TRUE(source.Fetch({kReplica, 1, Of(1), true, 0}, Time::min()).ok());
+  ASSERT_TRUE(source.FetchCheckpoint(kReplica, 1, 0).ok());
+  EXPECT_EQ(saves_, 2);
+  storage_.delta = true;
+  clock_.Advance(std::chrono::minutes(2));
+  ASSERT_TRUE(source.FetchCheckpoint(kReplica, 1, 0).ok());
+  EXPECT_EQ(saves_, 3);
+}
+
 }  // namespace
 }  // namespace tandem::pserver
