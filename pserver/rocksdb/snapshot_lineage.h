@@ -18,8 +18,8 @@ class SnapshotLineage {
   std::set<uint64_t> Predecessors(uint64_t head) const;
   // Removes snapshots. Their children get the parents of the removed ones.
   void Remove(const std::set<uint64_t>& numbers);
-  // Returns `number`, or the nearest ancestor that is not in `removed`; 0: there is none. REQUIRES:
-  // Remove was not called.
+  // Returns `number`, or the nearest ancestor that is not in `removed`; 0: there is none. Call it
+  // before Remove.
   uint64_t Remaining(uint64_t number, const std::set<uint64_t>& removed) const;
   // Returns the highest number; 0: there is no snapshot.
   uint64_t newest() const { return parents_.empty() ? 0 : parents_.rbegin()->first; }

@@ -32,6 +32,7 @@ DurableShard::DurableShard(Options options, Storage* storage, const Clock& clock
       backend_(backend),
       device_(device),
       server_(options.shard.index),
+      replication_(options.shard.replication),
       checkpoint_seconds_(metrics.GetHistogram("tandem_pserver_checkpoint_seconds",
                                                "Time to write a checkpoint",
                                                {1e-3, 1e-2, 0.1, 1, 10, 100})),
@@ -363,6 +364,23 @@ void DurableShard::OnGlobalSnapshotEnd(uint64_t number, const StatusOr<SnapshotP
   for (const auto& done : waiting) done(part);
 }
 
+void DurableShard::LoadReplaced(const LogBreak& unfinished) {
+  TD_REQUIRE(storage_ != nullptr);
+  Shard::Checkpoints checkpoints = shard_->checkpoints();
+  const StatusOr<ShardSnapshot> old =
+      checkpoints.Restore([this](SnapshotSink& sink) { return ReadState(0, sink); });
+  Status read = old.status();
+  if (old.ok()) {
+    read = storage_->ReadLog(old->log_number, [&](LogEntry entry) -> Status {
+      if (entry.number > unfinished.number) return Cancelled("the restored state begins");
+      return checkpoints.Replay(std::move(entry));
+    });
+  }
+  // The log may lack its last entries, which were not acknowledged.
+  LOG_IF(WARNING, !read.ok() && read.code() != StatusCode::kCancelled)
+      << "the state before the restore cannot be read: " << ToString(read);
+}
+
 StatusOr<std::optional<ShardSnapshot>> DurableShard::LoadStored(
     const std::optional<LogBreak>& unfinished) {
   const uint64_t number = unfinished ? unfinished->snapshot : 0;
@@ -389,6 +407,7 @@ StatusOr<uint64_t> DurableShard::Recover() {
   if (!stored.empty()) shard_->global_snapshots().OnTaken(stored.back().number);
   Shard::Checkpoints checkpoints = shard_->checkpoints();
   TD_ASSIGN_OR_RETURN(const std::optional<LogBreak> unfinished, storage_->UnfinishedRestore());
+  if (unfinished) LoadReplaced(*unfinished);
   TD_ASSIGN_OR_RETURN(const std::optional<ShardSnapshot> restored, LoadStored(unfinished));
   // Without initial values, no change was acknowledged, so the entries of the log are not needed.
   if (!restored) {
@@ -457,9 +476,12 @@ void DurableShard::WhenSafeToLeave(WriteAheadLog::Written done) {
   Status saved;
   if (shard_->replayable() && shard_->Info().initialised)
     saved = Save(false, shard_->checkpoints().settled_number()).status();
-  shard_->WhenLogged([done = std::move(done), saved](const Status& written) {
+  const auto leave = [done = std::move(done), saved](const Status& written) {
     done(written.ok() ? saved : written);
-  });
+  };
+  // A trainer that has left cannot report its pushes again, so the standbys must know them.
+  if (replication_ == Replication::kAsync) return log()->WhenReplicated(leave);
+  shard_->WhenLogged(leave);
 }
 
 void DurableShard::SaveLater(uint64_t version, SnapshotFn copy) {

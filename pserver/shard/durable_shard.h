@@ -134,6 +134,9 @@ class DurableShard {
   Status ReadState(uint64_t number, SnapshotSink& sink) const;
   // Restores as Restore, and sets *end.
   StatusOr<uint64_t> ReplaceState(uint64_t number, RestoreEnd* end);
+  // Loads the state before an unfinished restore, as far as it is stored, so that the shard knows
+  // which trainers had pushed more than the restored state has.
+  void LoadReplaced(const LogBreak& unfinished);
   // Loads the stored state that Recover continues. nullopt: there is none.
   StatusOr<std::optional<ShardSnapshot>> LoadStored(const std::optional<LogBreak>& unfinished);
   // Stores the state of a restore that a crash had interrupted.
@@ -165,6 +168,7 @@ class DurableShard {
   const exec::Backend& backend_;
   Device& device_;
   const int server_;  // index of this server
+  const Replication replication_;
   Histogram& checkpoint_seconds_;
   Gauge& checkpoint_time_;
   Storage* const storage_;

@@ -171,6 +171,31 @@ TEST_F(RestoreTest, ACrashLeavesTheRestoredStateWithItsOwnLog) {
   }
 }
 
+// A trainer of a stream that pushed after the restored state must not continue, also if the server
+// was killed during the restore.
+TEST_F(RestoreTest, ACrashForgetsNoTrainerThatPushedMore) {
+  Start();
+  Configure(UpdatePolicy::kASync);
+  const auto once = [this](uint64_t n) {
+    PushHead head = Head(Rank(0), n, n - 1);
+    head.numbers = {{n}, {n - 1}};
+    head.once = true;
+    const Status status = Push(head, 1).status();
+    durable_->log()->Turn();
+    return status;
+  };
+  ASSERT_TRUE(once(1).ok());
+  ASSERT_TRUE(Take(10).ok());
+  ASSERT_TRUE(once(2).ok() && once(3).ok());
+  storage_->write_fails = true;
+  EXPECT_FALSE(durable_->Restore(10).ok());
+  Kill();
+  EXPECT_EQ(Start(), 1u);
+  const Status refused = once(4);
+  EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("[TD4015]"));
+}
+
 TEST_F(RestoreTest, TheSnapshotOfAnUnfinishedRestoreStays) {
   Start();
   Configure(UpdatePolicy::kASync);
