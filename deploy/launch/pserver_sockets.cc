@@ -16,6 +16,7 @@
 #include "common/base/require.h"
 #include "common/os/files.h"
 #include "common/os/own_files.h"
+#include "common/os/ports.h"
 #include "common/rpc/listen.h"
 
 namespace tandem::deploy {
@@ -63,6 +64,7 @@ bool HoldsDeadSocketsAlone(const std::string& dir) {
 Status PserverSockets::Open(const LaunchPlan& plan) {
   TD_REQUIRE(sockets_.empty());
   for (const ProcessPlan& p : plan.processes) {
+    if (p.role == Role::kReplica) TD_RETURN_IF_ERROR(Reserve(p));
     // The members of a pserver have one address.
     if (p.role != Role::kPserver || p.endpoint.is_unix() || p.member > 0) continue;
     StatusOr<rpc::Listening> listening = rpc::ListenOn({p.endpoint.host, p.endpoint.port});
@@ -73,6 +75,19 @@ Status PserverSockets::Open(const LaunchPlan& plan) {
           p.endpoint.Text(), std::string(listening.status().message()));
     }
     sockets_[p.rank] = std::move(listening->sockets);
+  }
+  return OkStatus();
+}
+
+Status PserverSockets::Reserve(const ProcessPlan& replica) {
+  TD_REQUIRE(replica.role == Role::kReplica);
+  if (!replica.endpoint.is_unix()) {
+    TD_ASSIGN_OR_RETURN(Fd fd, BindPort(replica.endpoint.host, replica.endpoint.port));
+    reserved_.push_back(std::move(fd));
+  }
+  if (replica.resp_port != 0) {
+    TD_ASSIGN_OR_RETURN(Fd fd, BindPort("127.0.0.1", replica.resp_port));
+    reserved_.push_back(std::move(fd));
   }
   return OkStatus();
 }

@@ -18,7 +18,9 @@ namespace tandem::deploy {
 class PserverSockets {
  public:
   // Listens on the TCP addresses of the plan's pservers. Unix-domain sockets are skipped: a pserver
-  // itself listens on such a socket, in a private directory. UNAVAILABLE: an address is in use.
+  // itself listens on such a socket, in a private directory. Reserves the ports of replicas, which
+  // listen later: the system gives these ports to no other program. UNAVAILABLE: an address is in
+  // use.
   Status Open(const LaunchPlan& plan);
   // Makes the pserver of rank `rank` inherit the sockets of its address.
   void HandOver(int rank, SpawnRequest& request) const;
@@ -27,7 +29,10 @@ class PserverSockets {
   void Release(int rank) { sockets_.erase(rank); }
 
  private:
+  Status Reserve(const ProcessPlan& replica);
+
   std::map<int, std::vector<Fd>> sockets_;  // sockets of each rank
+  std::vector<Fd> reserved_;                // bound sockets that do not listen
 };
 
 // Returns a new, unused path for a directory of Unix-domain sockets. The parent directory is

@@ -46,6 +46,11 @@ bool ServerGroup::OnReport(int member, const MemberReport& report) {
   if (member == primary_) term_ = std::max(term_, report.term);
   const bool begins = member == primary_ && report.primary && !serving_;
   serving_ = serving_ || begins;
+void ServerGroup::OnClosed(int member) {
+  TD_REQUIRE(Of(member).running);
+  Of(member).closed = true;
+}
+
   return begins;
 }
 
@@ -80,10 +85,29 @@ std::vector<ServerGroup::Command> ServerGroup::Next() {
   if (!refused_.empty()) return Refuse();
   if (primary_ >= 0) return {};
   std::vector<Command> commands;
+  if (m.closed) return m.running && m.unanswered > kUnansweredMaxEnd;
   for (int m = 0; m < static_cast<int>(members_.size()); ++m) {
     if (Of(m).running && Of(m).asked < election_from_) commands.push_back(Ask(m));
   }
   const std::vector<Command> choice = Choose();
+std::string ServerGroup::Awaited() const {
+  TD_REQUIRE(!serving_);
+  if (!refused_.empty()) return "no member can become the primary";
+  if (primary_ >= 0) return absl::StrFormat("member %d becomes the primary", primary_);
+  std::string text;
+  for (size_t m = 0; m < members_.size(); ++m) {
+    const Member& member = members_[m];
+    if (Vote(member) != nullptr && member.report->complete) continue;
+    absl::StrAppendFormat(&text, "%smember %d %s", text.empty() ? "" : ", ", m,
+                          !member.running            ? "does not run"
+                          : member.closed            ? "ends"
+                          : Vote(member) == nullptr  ? "has not replied"
+                          : member.report->has_state ? "has an incomplete state"
+                                                     : "has no state");
+  }
+  return text.empty() ? "the choice is under way" : text;
+}
+
   commands.insert(commands.end(), choice.begin(), choice.end());
   return commands;
 }

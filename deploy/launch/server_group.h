@@ -38,6 +38,8 @@ class ServerGroup {
   // The limit for a member that is becoming the primary. Such a member may have to wait until the
   // previous primary has released the server's address.
   static constexpr int kUnansweredMaxBegin = 30;
+  // The limit for a member that ends, because it closes its store.
+  static constexpr int kUnansweredMaxEnd = 30;
 
   // `index`: index of the server, for messages. REQUIRES: members >= 2.
   ServerGroup(int index, int members);
@@ -47,6 +49,8 @@ class ServerGroup {
   // Handles a report. Returns true if this report shows that the chosen member now serves.
   bool OnReport(int member, const MemberReport& report);
   // Returns the commands to send now. The caller calls Next after each of the calls above.
+  // The member has closed its socket, and ends. It may still close its store.
+  void OnClosed(int member);
   std::vector<Command> Next();
   // Returns a request for a report to each running member. The caller calls Ping once per second.
   std::vector<Command> Ping();
@@ -60,10 +64,13 @@ class ServerGroup {
   uint64_t term() const { return term_; }  // highest known term
   // Returns whether the chosen member has a predecessor since the launcher started.
   bool replaced() const { return choices_ > 1; }
+  bool serving() const { return serving_; }  // whether the chosen member serves
+  // Returns what the choice of a primary waits for, for a message. REQUIRES: !serving().
+  std::string Awaited() const;
 
  private:
   struct Member {
-    bool running = false, answered = false;
+    bool running = false, answered = false, closed = false;
     uint64_t asked = 0;    // number of the last request
     int unanswered = 0;    // number of requests since the last report
     bool refused = false;  // true: the member got the command kRefuse

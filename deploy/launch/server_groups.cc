@@ -12,6 +12,8 @@ namespace tandem::deploy {
 namespace {
 
 constexpr Duration kPingEvery = std::chrono::seconds(1);
+// Time without a primary after which, and then again, the user is warned.
+constexpr Duration kWarnEvery = std::chrono::seconds(10);
 
 }  // namespace
 
@@ -79,24 +81,47 @@ void ServerGroups::Step(Time now) {
   next_ping_ = now + kPingEvery;
   for (auto& [rank, group] : groups_) {
     Send(rank, group.Ping());
-    for (const auto& p : processes_.all()) {
-      if (p->plan->rank != rank || !p->member_socket.valid() || !p->running()) continue;
-      if (!group.Hangs(p->plan->member) || p->stuck) continue;
-      const std::string name = p->plan->Name();
-      const std::string text = absl::StrFormat("no reply to more than %d requests of tandemrun",
-                                               ServerGroup::kUnansweredMax);
-      journal_.Say(absl::StrFormat("%s does not reply (%s): killing it", name, text));
-      journal_.Note("silent", name, p->process->pid(), text);
-      p->unresponsive = kPingEvery * ServerGroup::kUnansweredMax;
-      p->Signal(SIGKILL);
-    }
+    KillHanging(rank, group);
+    WarnOfNoPrimary(rank, group, now);
   }
+}
+
+void ServerGroups::KillHanging(int rank, const ServerGroup& group) {
+  for (const auto& p : processes_.all()) {
+    if (p->plan->rank != rank || p->plan->member < 0 || !p->running() || p->stuck) continue;
+    if (!group.Hangs(p->plan->member)) continue;
+    const std::string name = p->plan->Name();
+    const int limit =
+        p->member_socket.valid() ? ServerGroup::kUnansweredMax : ServerGroup::kUnansweredMaxEnd;
+    const std::string text =
+        absl::StrFormat("no reply to more than %d requests of tandemrun", limit);
+    journal_.Say(absl::StrFormat("%s does not reply (%s): killing it", name, text));
+    journal_.Note("silent", name, p->process->pid(), text);
+    p->unresponsive = kPingEvery * limit;
+    p->Signal(SIGKILL);
+  }
+}
+
+void ServerGroups::WarnOfNoPrimary(int rank, const ServerGroup& group, Time now) {
+  TD_REQUIRE(rank >= 0);
+  if (group.serving()) {
+    without_.erase(rank);
+    return;
+  }
+  NoPrimary& without = without_.try_emplace(rank, NoPrimary{now, now}).first->second;
+  if (now - without.warned < kWarnEvery) return;
+  without.warned = now;
+  journal_.Say(absl::StrFormat("warning: pserver %d has had no primary for %.0f s: %s", rank,
+                               Seconds(now - without.since), group.Awaited()));
 }
 
 void ServerGroups::Receive(JobProcess& process, ServerGroup& group) {
   while (true) {
     const StatusOr<std::string> text = ReceiveMemberMessage(process.member_socket.get());
-    if (text.status().code() == StatusCode::kUnavailable) return process.member_socket.Reset();
+    if (text.status().code() == StatusCode::kUnavailable) {
+      group.OnClosed(process.plan->member);
+      return process.member_socket.Reset();
+    }
     if (!text.ok()) return;
     const StatusOr<MemberReport> report = DecodeMemberReport(*text);
     if (!report.ok() || !group.OnReport(process.plan->member, *report)) continue;

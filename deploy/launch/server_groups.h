@@ -43,11 +43,19 @@ class ServerGroups {
   void Receive(JobProcess& process, ServerGroup& group);
   void Send(int rank, const std::vector<ServerGroup::Command>& commands);
   JobProcess* Find(int rank, int member) const;
+  // Kills the members of the pserver that hang.
+  void KillHanging(int rank, const ServerGroup& group);
+  // Warns every kWarnEvery while the pserver has no primary.
+  void WarnOfNoPrimary(int rank, const ServerGroup& group, Time now);
 
   JobJournal& journal_;
   JobProcesses& processes_;
   std::map<int, ServerGroup> groups_;  // by the rank of the pserver
   Time next_ping_{};
+  struct NoPrimary {
+    Time since, warned;
+  };
+  std::map<int, NoPrimary> without_;  // pservers without a primary, by rank
 };
 
 }  // namespace tandem::deploy

@@ -155,6 +155,7 @@ void Supervisor::Loop() {
     }
     HandleReports();
     OnEnded(processes_.CollectEnded());
+    StartReplicas();
     if (!stop_.stopping()) groups_.Step(SteadyNow());
     Advance();
     for (const auto& process : processes_.all()) journal_.NoteLoss(process->log->lost());
@@ -335,16 +336,32 @@ void Supervisor::HandleReplicas(std::vector<JobProcess*>& ended) {
   const std::vector<JobProcess*> replicas(others.begin(), others.end());
   ended.resize(ended.size() - replicas.size());
   if (stop_.stopping()) return;
+  const Time now = SteadyNow();
   for (JobProcess* const process : replicas) {
-    const bool lost = process->exit().signal != 0 || process->StorageFailed();
-    if (lost && MayRestart(*process->plan)) {
-      StartAgain(*process, /*member=*/true);
+    const ProcessPlan& plan = *process->plan;
+    if (ReadPserverChanges(plan_.log_dir).drained.contains(plan.rank)) {
+      journal_.Note("left", plan.Name(), process->process->pid(), "its pserver was drained");
       continue;
     }
-    const std::string name = process->plan->Name(), how = process->exit().Text();
-    journal_.Note("lost", name, process->process->pid(), how);
-    journal_.Say(absl::StrFormat("%s: %s: the job continues without it; its log is %s", name, how,
-                                 process->plan->log_file));
+    const Duration pause = replicas_.OnEnded(plan, now - process->started, now);
+    journal_.Say(absl::StrFormat("%s: %s: starting it again in %.0f s; its log is %s", plan.Name(),
+                                 process->exit().Text(), Seconds(pause), plan.log_file));
+  }
+}
+
+void Supervisor::StartReplicas() {
+  if (stop_.stopping()) return;
+  for (const ProcessPlan* const plan : replicas_.TakeDue(SteadyNow())) {
+    const auto& all = processes_.all();
+    const auto old = std::ranges::find_if(all, [plan](const auto& p) { return p->plan == plan; });
+    if (old != all.end()) processes_.Remove(**old);
+    journal_.Note("restarted", plan->Name(), 0, "");
+    const Status status = Start(*plan, /*again=*/true);
+    if (status.ok()) continue;
+    const Duration pause = replicas_.OnEnded(*plan, Duration(), SteadyNow());
+    journal_.Say(absl::StrFormat("%s: starting it again in %.0f s",
+                                 ToString(Annotate(status, "restarting " + plan->Name())),
+                                 Seconds(pause)));
   }
 }
 
@@ -376,7 +393,6 @@ void Supervisor::Replace(const JobProcess& old, bool member) {
   if (status.ok()) return;
   const Status why = Annotate(status, "restarting " + plan.Name());
   journal_.Say(ToString(why));
-  if (plan.role == Role::kReplica) return journal_.Note("lost", plan.Name(), 0, ToString(why));
   // The process could not be restarted, and the other processes would wait for it. Therefore the
   // job ends with this error (not_started_).
   // An elastic job continues without a rank that is no member yet.

@@ -14,6 +14,7 @@
 #include "deploy/launch/process/process.h"
 #include "deploy/launch/pserver_sockets.h"
 #include "deploy/launch/rank_reports.h"
+#include "deploy/launch/replica_restarts.h"
 #include "deploy/launch/server_groups.h"
 #include "deploy/launch/stop_sequence.h"
 #include "deploy/launch/world_membership.h"
@@ -72,9 +73,10 @@ class Supervisor {
   // Restarts the processes that were killed, were stopped by another program or ended by a storage
   // error, if they can return. Removes them from `ended`.
   void Restart(std::vector<JobProcess*>& ended);
-  // Restarts replicas that were killed or ended by a storage error, while restarts are left. The
-  // job continues without other replicas that have ended. Removes all replicas from `ended`.
+  // Plans the restart of replicas that have ended, and removes all replicas from `ended`. The end
+  // of a replica never ends the job.
   void HandleReplicas(std::vector<JobProcess*>& ended);
+  void StartReplicas();  // starts the replicas whose pauses have ended
   bool MayRestart(const ProcessPlan& plan) const;
   // Counts a restart and starts a new process with the plan of `old`. Destroys `old`.
   void StartAgain(JobProcess& old, bool member);
@@ -110,6 +112,7 @@ class Supervisor {
   StopSequence stop_;
   WorldMembership world_;
   FirstFailure failure_;
+  ReplicaRestarts replicas_;
   int restarts_ = 0;
   Status not_started_;  // why a lost process could not be started again; OK: it could
   bool told_remote_ = false;

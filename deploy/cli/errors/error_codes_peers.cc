@@ -334,8 +334,8 @@ std::vector<ErrorCode> PserverErrors() {
       {4001, "a server does not reply",
        "the client called the server repeatedly until the time limit of a start",
       {4042, "a request of a reader beyond a limit",
-       "readers are no part of a job, so a server limits what they may request: 1024 waiting pulls, "
-       "and 16 MiB for a pull or a page of a table by a caller with role reader",
+       "readers are no part of a job, so a server limits what they may request: 1024 waiting "
+       "pulls, and 16 MiB for a pull or a page of a table by a caller with role reader",
        "many readers that wait for a version; one request for millions of rows",
        "request fewer rows at once; let readers use read replicas",
        "1024 pulls of readers already wait, which is the maximum [TD4042]; hint: try again later, "

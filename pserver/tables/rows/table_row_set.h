@@ -35,7 +35,8 @@ class TableRowSet {
     std::optional<float> score_min = std::nullopt;  // rows with a lower score are omitted
     // Rows that are read in their saved state instead of their current state; null: none.
     const SavedRows* saved = nullptr;
-    // Increases by the number of rows that were looked at, omitted rows included; null: not counted.
+    // Increases by the number of rows that were looked at, omitted rows included; null: not
+    // counted.
     size_t* examined = nullptr;
   };
 

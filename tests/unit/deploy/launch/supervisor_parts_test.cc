@@ -12,6 +12,8 @@
 #include "deploy/launch/job_process.h"
 #include "deploy/launch/job_processes.h"
 #include "deploy/launch/job_record.h"
+#include "deploy/launch/replica_restarts.h"
+#include "deploy/launch/server_group.h"
 #include "deploy/launch/stop_sequence.h"
 #include "deploy/launch/world_membership.h"
 
@@ -172,6 +174,42 @@ TEST_F(SupervisorPartsTest, AnUnresponsiveTrainerIsTheCauseOfALostPeer) {
   processes_.Signal(Role::kTrainer, SIGKILL);
   AwaitEnd(hangs);
   EXPECT_TRUE(hangs->stuck);
+}
+
+TEST(ReplicaRestartsTest, ThePauseDoublesAndBeginsAgainAfterAStableRun) {
+  ProcessPlan plan, other;
+  plan.role = other.role = Role::kReplica;
+  plan.replica = 0;
+  other.replica = 1;
+  ReplicaRestarts restarts;
+  EXPECT_TRUE(restarts.TakeDue(kStart + seconds(1000)).empty());
+  Time now = kStart;
+  for (const int pause : {1, 2, 4, 8, 16, 32, 60, 60, 60}) {
+    EXPECT_EQ(restarts.OnEnded(plan, seconds(1), now), seconds(pause));
+    EXPECT_TRUE(restarts.TakeDue(now + seconds(pause) - std::chrono::milliseconds(1)).empty());
+    now += seconds(pause);
+    EXPECT_EQ(restarts.TakeDue(now), std::vector<const ProcessPlan*>{&plan});
+    EXPECT_TRUE(restarts.TakeDue(now + seconds(1000)).empty()) << "a start is due once";
+  }
+  EXPECT_EQ(restarts.OnEnded(other, seconds(1), now), seconds(1));
+  EXPECT_EQ(restarts.OnEnded(plan, ReplicaRestarts::kStable, now), seconds(1));
+}
+
+// A member that ends has closed its socket. It is killed if the end takes too long.
+TEST(ServerGroupEndTest, AMemberThatDoesNotEndHangs) {
+  ServerGroup group(0, 2);
+  for (const int member : {0, 1}) group.OnStarted(member);
+  group.OnClosed(1);
+  for (int i = 0; i < ServerGroup::kUnansweredMaxEnd; ++i) {
+    (void)group.Ping();
+    EXPECT_FALSE(group.Hangs(1)) << i;
+  }
+  (void)group.Ping();
+  EXPECT_TRUE(group.Hangs(1));
+  EXPECT_FALSE(group.Hangs(0)) << "it has not replied yet, because it restores its state";
+  EXPECT_EQ(group.Awaited(), "member 0 has not replied, member 1 ends");
+  group.OnEnded(1);
+  EXPECT_EQ(group.Awaited(), "member 0 has not replied, member 1 does not run");
 }
 
 }  // namespace

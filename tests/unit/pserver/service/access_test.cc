@@ -138,7 +138,7 @@ TEST_F(AccessTest, AReaderIsNoTrainer) {
   EXPECT_EQ(moves.code(), StatusCode::kPermissionDenied) << moves;
 }
 
-// A reader gets values, not the state of optimizers, and its requests have limits of their own.
+// A reader gets values, not the state of optimizers. Its requests have separate limits.
 TEST_F(AccessTest, AReaderGetsValuesAlone) {
   StartTlsServer("j");
   const rpc::TlsFiles reader = authority_.Issue("client", {{"j", rpc::PeerRole::kReader}, {}});
