@@ -34,6 +34,11 @@ void ServerGroup::OnEnded(int member) {
   election_from_ = requests_ + 1;
 }
 
+void ServerGroup::OnClosed(int member) {
+  TD_REQUIRE(Of(member).running);
+  Of(member).closed = true;
+}
+
 bool ServerGroup::OnReport(int member, const MemberReport& report) {
   Member& m = Of(member);
   // Ignores a report of a process that has ended, and a reply to a request that was made to an
@@ -46,11 +51,6 @@ bool ServerGroup::OnReport(int member, const MemberReport& report) {
   if (member == primary_) term_ = std::max(term_, report.term);
   const bool begins = member == primary_ && report.primary && !serving_;
   serving_ = serving_ || begins;
-void ServerGroup::OnClosed(int member) {
-  TD_REQUIRE(Of(member).running);
-  Of(member).closed = true;
-}
-
   return begins;
 }
 
@@ -72,24 +72,11 @@ std::vector<ServerGroup::Command> ServerGroup::Ping() {
 bool ServerGroup::Hangs(int member) const {
   TD_REQUIRE(member >= 0 && static_cast<size_t>(member) < members_.size());
   const Member& m = members_[static_cast<size_t>(member)];
+  if (m.closed) return m.running && m.unanswered > kUnansweredMaxEnd;
   const int limit = member == primary_ && !serving_ ? kUnansweredMaxBegin : kUnansweredMax;
   return m.running && m.answered && m.unanswered > limit;
 }
 
-const MemberReport* ServerGroup::Vote(const Member& member) const {
-  const bool votes = member.running && member.report && member.report->number >= election_from_;
-  return votes ? &*member.report : nullptr;
-}
-
-std::vector<ServerGroup::Command> ServerGroup::Next() {
-  if (!refused_.empty()) return Refuse();
-  if (primary_ >= 0) return {};
-  std::vector<Command> commands;
-  if (m.closed) return m.running && m.unanswered > kUnansweredMaxEnd;
-  for (int m = 0; m < static_cast<int>(members_.size()); ++m) {
-    if (Of(m).running && Of(m).asked < election_from_) commands.push_back(Ask(m));
-  }
-  const std::vector<Command> choice = Choose();
 std::string ServerGroup::Awaited() const {
   TD_REQUIRE(!serving_);
   if (!refused_.empty()) return "no member can become the primary";
@@ -108,6 +95,19 @@ std::string ServerGroup::Awaited() const {
   return text.empty() ? "the choice is under way" : text;
 }
 
+const MemberReport* ServerGroup::Vote(const Member& member) const {
+  const bool votes = member.running && member.report && member.report->number >= election_from_;
+  return votes ? &*member.report : nullptr;
+}
+
+std::vector<ServerGroup::Command> ServerGroup::Next() {
+  if (!refused_.empty()) return Refuse();
+  if (primary_ >= 0) return {};
+  std::vector<Command> commands;
+  for (int m = 0; m < static_cast<int>(members_.size()); ++m) {
+    if (Of(m).running && Of(m).asked < election_from_) commands.push_back(Ask(m));
+  }
+  const std::vector<Command> choice = Choose();
   commands.insert(commands.end(), choice.begin(), choice.end());
   return commands;
 }

@@ -46,11 +46,11 @@ class ServerGroup {
 
   void OnStarted(int member);  // a process of this member was started
   void OnEnded(int member);    // the process of this member has ended
+  // The member has closed its socket, and ends. It may still close its store.
+  void OnClosed(int member);
   // Handles a report. Returns true if this report shows that the chosen member now serves.
   bool OnReport(int member, const MemberReport& report);
   // Returns the commands to send now. The caller calls Next after each of the calls above.
-  // The member has closed its socket, and ends. It may still close its store.
-  void OnClosed(int member);
   std::vector<Command> Next();
   // Returns a request for a report to each running member. The caller calls Ping once per second.
   std::vector<Command> Ping();
@@ -61,12 +61,12 @@ class ServerGroup {
   bool IsWhole() const;
   // Returns the member that was chosen as the primary; -1: none.
   int primary() const { return primary_; }
-  uint64_t term() const { return term_; }  // highest known term
-  // Returns whether the chosen member has a predecessor since the launcher started.
-  bool replaced() const { return choices_ > 1; }
   bool serving() const { return serving_; }  // whether the chosen member serves
   // Returns what the choice of a primary waits for, for a message. REQUIRES: !serving().
   std::string Awaited() const;
+  uint64_t term() const { return term_; }  // highest known term
+  // Returns whether the chosen member has a predecessor since the launcher started.
+  bool replaced() const { return choices_ > 1; }
 
  private:
   struct Member {

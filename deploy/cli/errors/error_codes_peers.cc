@@ -324,6 +324,13 @@ std::vector<ErrorCode> ReaderErrors() {
        "use the commands that the guide to read replicas lists; divide large commands",
        "unknown command 'SET', because this server only answers reads [TD4041]; hint: COMMAND "
        "lists the commands"},
+      {4042, "a request of a reader beyond a limit",
+       "readers are no part of a job, so a server limits what they may request: 1024 waiting "
+       "pulls, and 16 MiB for a pull or a page of a table by a caller with role reader",
+       "many readers that wait for a version; one request for millions of rows",
+       "request fewer rows at once; let readers use read replicas",
+       "1024 pulls of readers already wait, which is the maximum [TD4042]; hint: try again later, "
+       "or use a read replica"},
   };
 }
 
@@ -333,13 +340,6 @@ std::vector<ErrorCode> PserverErrors() {
   std::vector<ErrorCode> rows = {
       {4001, "a server does not reply",
        "the client called the server repeatedly until the time limit of a start",
-      {4042, "a request of a reader beyond a limit",
-       "readers are no part of a job, so a server limits what they may request: 1024 waiting "
-       "pulls, and 16 MiB for a pull or a page of a table by a caller with role reader",
-       "many readers that wait for a version; one request for millions of rows",
-       "request fewer rows at once; let readers use read replicas",
-       "1024 pulls of readers already wait, which is the maximum [TD4042]; hint: try again later, "
-       "or use a read replica"},
        "the server is not running, or starts slowly from a large checkpoint; a wrong --pservers",
        "run tandem status LOG_DIR; check the log of the server; raise --start_timeout_ms",
        "pserver 0 (127.0.0.1:1) did not reply within 3 s [TD4001]; hint: check that this pserver "
