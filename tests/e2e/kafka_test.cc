@@ -125,6 +125,30 @@ TEST_F(KafkaTest, BadRecordsAreNamedAndCounted) {
                     HasSubstr("this is bad record 2 of the partition, but max_bad_records is 1")));
 }
 
+TEST_F(KafkaTest, RemovedOffsetsEndTheJobUnlessItSkipsThem) {
+  std::string positions = "topic clicks workers 1\n";
+  for (int p = 0; p < kPartitions; ++p) positions += absl::StrFormat("%d 0 0 0\n", p);
+  Write("positions/.tandem-kafka-stream-0", positions);
+  // The mock broker keeps 5 MiB. Comments are no records.
+  for (int i = 0; i < 8; ++i) broker_.Produce("clicks", 2, {"# " + std::string(900'000, 'x')});
+  AddRecords(32);
+  const Args args = {"--steps_max=2", "--batch_size=16"};
+  Start("fails", {"--mode=local"}, args);
+  EXPECT_EQ(process_->Wait(), 65) << process_->Output();
+  EXPECT_THAT(process_->Output(),
+              AllOf(HasSubstr("topic clicks, partition 2: the job needs offset 0, but the brokers "
+                              "have offsets "),
+                    HasSubstr("[TD2012]")));
+  Args skips = args;
+  skips.push_back("--data.stream.kafka.removed_offsets=SKIP");
+  Start("skips", {"--mode=local"}, skips);
+  EXPECT_EQ(process_->Wait(), 0) << process_->Output();
+  EXPECT_THAT(process_->Output(),
+              AllOf(HasSubstr("partition 2: the brokers have removed the offsets 0 to "),
+                    HasSubstr(" skipped=0 removed=")));
+  EXPECT_THAT(ReadWholeFile(Path("positions/.tandem-kafka-stream-0")), HasSubstr(" 0 removed\n"));
+}
+
 TEST_F(KafkaTest, AnUnknownTopicIsRefused) {
   broker_.SetTopicError("clicks", kUnknownTopic);
   Start("unknown", {"--mode=local"}, {"--steps_max=1"});

@@ -2,10 +2,26 @@
 
 #include <librdkafka/rdkafka.h>
 #include <librdkafka/rdkafka_mock.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "common/base/check.h"
 
 namespace tandem {
+namespace {
+
+// Returns a number in the order of bytes of Kafka's protocol.
+template <typename Number>
+std::string Big(Number number) {
+  std::string text;
+  for (size_t i = sizeof number; i > 0; --i) {
+    text += static_cast<char>(static_cast<uint64_t>(number) >> (8 * (i - 1)));
+  }
+  return text;
+}
+
+}  // namespace
 
 KafkaBroker::KafkaBroker(int brokers) {
   rd_kafka_conf_t* const conf = rd_kafka_conf_new();
@@ -16,6 +32,7 @@ KafkaBroker::KafkaBroker(int brokers) {
   };
   set("test.mock.num.brokers", std::to_string(brokers));
   set("linger.ms", "0");
+  set("message.max.bytes", "100000000");
   set("reconnect.backoff.max.ms", "500");
   set("socket.timeout.ms", "2000");  // a connection made to a broker that is down
   rd_kafka_conf_set_log_cb(conf, nullptr);
@@ -44,6 +61,45 @@ void KafkaBroker::Produce(const std::string& topic, int partition,
     CHECK_EQ(error, RD_KAFKA_RESP_ERR_NO_ERROR) << rd_kafka_err2str(error);
   }
   CHECK_EQ(rd_kafka_flush(client_, 60'000), RD_KAFKA_RESP_ERR_NO_ERROR);
+}
+
+// librdkafka's producer writes no control records, so this is a request in Kafka's protocol.
+void KafkaBroker::ProduceMarker(const std::string& topic, int partition, bool damaged) {
+  std::string record;
+  record += std::string("\0\0\0", 3);                              // attributes, time, offset
+  record += '\x08' + std::string("\0\0\0\1", 4);                   // key: version 0, commit
+  record += '\x0c' + std::string(6, '\0') + std::string(1, '\0');  // value, no headers
+  record.insert(0, 1, static_cast<char>(2 * record.size()));       // a zigzag number
+  const int16_t attributes = damaged ? 0 : 0x30;                   // transactional, control
+  const std::string body = Big<int16_t>(attributes) + Big<int32_t>(0) + Big<int64_t>(1) +
+                           Big<int64_t>(1) + Big<int64_t>(7) + Big<int16_t>(0) + Big<int32_t>(-1) +
+                           Big<int32_t>(1) + record;
+  const std::string batch = Big<int32_t>(0) + '\2' + Big<int32_t>(12345) + body;
+  const std::string records =
+      Big<int64_t>(0) + Big<int32_t>(static_cast<int32_t>(batch.size())) + batch;
+  const std::string request =
+      Big<int16_t>(0) + Big<int16_t>(7) + Big<int32_t>(1) + Big<int16_t>(-1) +  // Produce v7
+      Big<int16_t>(-1) + Big<int16_t>(-1) + Big<int32_t>(5000) + Big<int32_t>(1) +
+      Big<int16_t>(static_cast<int16_t>(topic.size())) + topic + Big<int32_t>(1) +
+      Big<int32_t>(partition) + Big<int32_t>(static_cast<int32_t>(records.size())) + records;
+  const std::string text = Big<int32_t>(static_cast<int32_t>(request.size())) + request;
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  to.sin_port = htons(static_cast<uint16_t>(std::stoi(address_.substr(address_.find(':') + 1))));
+  CHECK_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to), 0);
+  CHECK_EQ(send(fd, text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
+  // The reply has the error after: size, number, topics, name, partitions, partition.
+  std::string reply(4 + 4 + 4 + 2 + topic.size() + 4 + 4 + 2, '\0');
+  CHECK_EQ(recv(fd, reply.data(), reply.size(), MSG_WAITALL), static_cast<ssize_t>(reply.size()));
+  CHECK_EQ(reply.substr(reply.size() - 2), std::string(2, '\0'));
+  close(fd);
+}
+
+void KafkaBroker::SetLeader(const std::string& topic, int partition, int broker) {
+  CHECK_EQ(rd_kafka_mock_partition_set_leader(cluster_, topic.c_str(), partition, broker),
+           RD_KAFKA_RESP_ERR_NO_ERROR);
 }
 
 void KafkaBroker::SetDown(int broker, bool down) {

@@ -24,6 +24,11 @@ class KafkaBroker {
   // Adds records to a partition and waits until the broker has them. `time_ms`: their time; 0: now.
   void Produce(const std::string& topic, int partition, const std::vector<std::string>& records,
                int64_t time_ms = 0);
+  // Adds a control record to a partition, as the end of a transaction does. `damaged`: adds a batch
+  // with a wrong checksum instead.
+  void ProduceMarker(const std::string& topic, int partition, bool damaged = false);
+  // Makes a broker the leader of a partition. -1: the partition has no leader.
+  void SetLeader(const std::string& topic, int partition, int broker);
   // Makes the broker close all connections and refuse new ones, or accept connections again.
   void SetDown(int broker, bool down);
   // Makes the next `count` requests of a kind (Kafka's API key: 1 Fetch, 3 Metadata) fail with a

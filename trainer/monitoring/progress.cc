@@ -96,6 +96,7 @@ std::string ClockText(double seconds) {
 
 std::string StreamText(const StreamReport& stream, std::string_view metric_name) {
   std::string out = absl::StrFormat(" records=%d skipped=%d", stream.records, stream.skipped);
+  if (stream.removed > 0) out += absl::StrFormat(" removed=%d", stream.removed);
   if (stream.lateness_s >= 0) out += absl::StrFormat(" lateness_s=%.1f", stream.lateness_s);
   const WindowReport& window = stream.window;
   if (window.steps == 0) return out;
@@ -142,6 +143,7 @@ std::string JsonText(const Line& line) {
   if (r.stream) {
     json["records"] = r.stream->records;
     json["skipped"] = r.stream->skipped;
+    if (r.stream->removed > 0) json["removed"] = r.stream->removed;
     if (r.stream->lateness_s >= 0) json["lateness_s"] = r.stream->lateness_s;
     if (const WindowReport& window = r.stream->window; window.steps > 0) {
       json["window_steps"] = window.steps;

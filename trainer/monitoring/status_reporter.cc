@@ -59,6 +59,7 @@ void StatusReporter::Steps(StatusSteps run) {
 void StatusReporter::AddStream(const StreamReport& stream) {
   metrics_.stream_records.Add(static_cast<double>(stream.records - stream_.records));
   metrics_.stream_skipped.Add(static_cast<double>(stream.skipped - stream_.skipped));
+  metrics_.stream_removed.Add(static_cast<double>(stream.removed - stream_.removed));
   metrics_.stream_newest_time.Set(static_cast<double>(stream.newest_time_ms) / 1000);
   metrics_.stream_lateness.Set(std::max(stream.lateness_s, 0.0));
   metrics_.stream_window_loss.Set(stream.window.loss);

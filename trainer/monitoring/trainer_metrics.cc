@@ -44,6 +44,9 @@ TrainerMetrics::TrainerMetrics(Metrics& metrics)
                                         "Records of the stream that this trainer has read")),
       stream_skipped(metrics.GetCounter("tandem_stream_skipped_records_total",
                                         "Bad records of the stream among them")),
+      stream_removed(metrics.GetCounter("tandem_stream_removed_records_total",
+                                        "Records that Kafka removed before this trainer read "
+                                        "them, with removed_offsets: SKIP")),
       stream_newest_time(metrics.GetGauge("tandem_stream_newest_timestamp_seconds",
                                           "Time of the newest record that was trained (of its "
                                           "file or message), in Unix time; 0: unknown")),

@@ -26,6 +26,7 @@ struct TrainerMetrics {
   Gauge& batches_ready;
   Counter& stream_records;
   Counter& stream_skipped;
+  Counter& stream_removed;
   Gauge& stream_newest_time;
   Gauge& stream_lateness;
   Gauge& stream_window_loss;

@@ -56,7 +56,8 @@ StatusOr<std::unique_ptr<RecordLog>> OpenLog(const DataConfig& config, const std
        .positions = DataPath(config, job_dir, kafka.positions()),
        .share = rank.share,
        .latest = kafka.start() == KafkaConfig::LATEST,
-       .together = rank.together},
+       .together = rank.together,
+       .skip_removed = kafka.removed_offsets() == KafkaConfig::SKIP},
       is_record);
 }
 

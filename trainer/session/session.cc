@@ -47,6 +47,7 @@ std::optional<StreamReport> StreamReportOf(const reader::StreamDataset* stream, 
   const reader::StreamCounts counts = stream->counts(static_cast<uint64_t>(step));
   StreamReport report{.records = static_cast<int64_t>(counts.records),
                       .skipped = static_cast<int64_t>(counts.skipped),
+                      .removed = static_cast<int64_t>(counts.removed),
                       .newest_time_ms = counts.newest_time_ms,
                       .window = window.report()};
   if (report.newest_time_ms == 0) return report;

@@ -79,8 +79,10 @@ std::vector<ErrorCode> KafkaErrors() {
        "the job needs records at an offset that the brokers do not have",
        "retention that removed records which the job had not trained; a topic that was created "
        "again; a restored state that is older than the records",
-       "keep records longer (retention.ms); to begin again, remove the job's files from the "
-       "directory of positions and its pserver state",
+       "keep records longer (retention.ms); data.stream.kafka.removed_offsets: SKIP continues with "
+       "the next record; to begin again, remove the job's files from the directory of positions "
+       "and "
+       "its pserver state",
        "topic clicks, partition 3: the job needs offset 500, but the brokers have offsets 700 to "
        "900 [TD2012]"},
       {2013, "a Kafka topic that does not fit the job",
@@ -96,6 +98,17 @@ std::vector<ErrorCode> KafkaErrors() {
        "a spelling mistake; settings of the Java client, which has other names",
        "correct the line; librdkafka's CONFIGURATION.md lists all settings",
        "kafka.properties:2: No such configuration property: \"security.protocl\" [TD2014]"},
+      {2015, "a Kafka message that cannot be read",
+       "librdkafka cannot read a batch of messages and would continue after it, so its records "
+       "would "
+       "be lost",
+       "a damaged disk of a broker (check.crcs=true); a compression that this librdkafka does not "
+       "have, such as zstd; a message above receive.message.max.bytes",
+       "repair the partition, or set receive.message.max.bytes in data.stream.kafka.properties, "
+       "and "
+       "start the job again; it continues at the batch",
+       "topic clicks, partition 3, offset 500: the messages cannot be read: Local: Decompression "
+       "failed [TD2015]"},
   };
 }
 

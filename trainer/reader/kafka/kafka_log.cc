@@ -75,18 +75,28 @@ Status KafkaLog::Read(uint64_t step, uint64_t first, uint64_t count, LogLines* l
   TD_RETURN_IF_ERROR(waits_.Check());
   Status status = Seek(step * share.size + first - share.first);
   int64_t newest = newest_time_ms_.load();
+  uint64_t removed = 0;
   for (uint64_t i = 0; status.ok() && i < count; ++i) {
-    StatusOr<KafkaMessage> message = Next(count - i);
-    status = message.status();
+    StatusOr<std::optional<KafkaMessage>> next = Next(count - i);
+    status = next.status();
     if (!status.ok()) break;
-    newest = std::max(newest, message->time_ms());
-    lines->Add(message->text(), PlaceOf((*index_)[segment_].partition), message->offset());
+    const SegmentIndex::Segment& segment = (*index_)[segment_];
+    if (const std::optional<KafkaMessage>& message = *next) {
+      newest = std::max(newest, message->time_ms());
+      lines->Add(message->text(), PlaceOf(segment.partition), message->offset());
+      continue;
+    }
+    const uint64_t offset = segment.begin + taken_ - 1;
+    if (!options_.skip_removed) status = RemovedError(segment.partition, offset);
+    lines->AddRemoved(PlaceOf(segment.partition), offset);
+    ++removed;
   }
   if (status.ok()) status = AwaitPeers(step);
   // The next read begins with the record that the failed read has taken first.
   if (!status.ok()) positioned_ = false;
   TD_RETURN_IF_ERROR(status);
   newest_time_ms_ = newest;
+  removed_ += removed;
   index_->Forget(next_);
   return OkStatus();
 }
@@ -113,7 +123,8 @@ Status KafkaLog::Seek(uint64_t number) {
   const std::optional<uint64_t> segment = index_->SegmentOf(number);
   TD_REQUIRE(segment.has_value());
   segment_ = *segment;
-  taken_ = 0;
+  taken_ = lost_ = counted_ = 0;
+  from_ = number;
   std::map<int32_t, uint64_t> offsets = index_->next_offsets();
   for (uint64_t i = index_->end_number(); i > segment_; --i) {
     offsets[(*index_)[i - 1].partition] = (*index_)[i - 1].begin;
@@ -125,7 +136,44 @@ Status KafkaLog::Seek(uint64_t number) {
   return OkStatus();
 }
 
-StatusOr<KafkaMessage> KafkaLog::Next(uint64_t wanted) {
+Status KafkaLog::RecordsDiffer(const SegmentIndex::Segment& segment, uint64_t records) {
+  return DataLoss(
+      "%s: the offsets %d to %d had %d records, but they have %d now [TD2012]; hint: remove the "
+      "job's positions and state to begin again, and read no topic with cleanup.policy=compact",
+      *PlaceOf(segment.partition), segment.begin, segment.end - 1, segment.records, records);
+}
+
+Status KafkaLog::RemovedError(int32_t partition, uint64_t offset) {
+  TD_ASSIGN_OR_RETURN(const KafkaTopic::Offsets has, feed_->OffsetsOf(partition));
+  return DataLoss(
+      "%s: the job needs offset %d, but the brokers have offsets %d to %d [TD2012]; hint: keep "
+      "records longer (retention.ms); removed_offsets: SKIP in data.stream.kafka continues without "
+      "the removed records",
+      *PlaceOf(partition), offset, has.begin, has.end);
+}
+
+// Retention removes the oldest offsets, so the first records of a segment are gone if it has fewer
+// records than before.
+Status KafkaLog::FindLost(const SegmentIndex::Segment& segment) {
+  const KafkaFeed::Fetched& fetched = feed_->fetched().at(segment.partition);
+  const bool at_gap = fetched.gap && fetched.records.empty();
+  if (!at_gap && fetched.removed <= std::max(segment.begin, counted_)) return OkStatus();
+  TD_ASSIGN_OR_RETURN(const uint64_t rest,
+                      feed_->CountAfterGap(segment.partition, segment.begin, segment.end));
+  counted_ = fetched.removed;
+  const uint64_t left = segment.records - taken_;
+  if (rest > left) return RecordsDiffer(segment, taken_ + rest);
+  lost_ = left - rest;
+  const uint64_t needed = next_ + lost_ - std::clamp(from_, next_, next_ + lost_);
+  if (needed == 0 || !options_.skip_removed) return OkStatus();
+  LOG(WARNING) << *PlaceOf(segment.partition) << ": the brokers have removed the offsets before "
+               << fetched.removed << ", among them " << needed << " records of the offsets "
+               << segment.begin << " to " << segment.end - 1
+               << " that the job needs again; samples without values replace them";
+  return OkStatus();
+}
+
+StatusOr<std::optional<KafkaMessage>> KafkaLog::Next(uint64_t wanted) {
   while (true) {
     if (segment_ == index_->end_number()) {
       TD_RETURN_IF_ERROR(Extend(wanted));
@@ -133,17 +181,19 @@ StatusOr<KafkaMessage> KafkaLog::Next(uint64_t wanted) {
     }
     const SegmentIndex::Segment& segment = (*index_)[segment_];
     if (taken_ == segment.records) {
+      if (segment.removed) feed_->PassGap(segment.partition);
       ++segment_;
-      taken_ = 0;
+      taken_ = counted_ = 0;
       continue;
     }
-    TD_ASSIGN_OR_RETURN(KafkaMessage message, feed_->Next(segment.partition));
-    if (message.offset() < segment.begin || message.offset() >= segment.end) {
-      return DataLoss(
-          "%s: the offsets %d to %d had %d records, but the next record has offset %d [TD2012]; "
-          "hint: remove the job's positions and state to begin again",
-          *PlaceOf(segment.partition), segment.begin, segment.end, segment.records,
-          message.offset());
+    if (lost_ == 0) TD_RETURN_IF_ERROR(FindLost(segment));
+    std::optional<KafkaMessage> message;
+    if (lost_ > 0) {
+      --lost_;
+    } else {
+      TD_ASSIGN_OR_RETURN(message, feed_->Next(segment.partition, segment.begin, segment.end));
+      if (!message && feed_->fetched().at(segment.partition).gap) continue;
+      if (!message) return RecordsDiffer(segment, taken_);
     }
     ++taken_;
     ++next_;
@@ -157,20 +207,31 @@ Status KafkaLog::Extend(uint64_t wanted) {
     positioned_ = false;
     return Seek(next_);
   }
-  TD_RETURN_IF_ERROR(feed_->Gather(wanted));
+  TD_RETURN_IF_ERROR(feed_->Gather(wanted, index_->next_offsets()));
   std::vector<SegmentIndex::Segment> segments;
   for (const auto& [partition, fetched] : feed_->fetched()) {
-    const uint64_t begin = index_->next_offsets().at(partition);
-    if (fetched.records.empty()) continue;
-    TD_REQUIRE(fetched.records.front().offset() >= begin);
-    segments.push_back({.partition = partition,
-                        .begin = begin,
-                        .end = fetched.end,
-                        .records = fetched.records.size()});
+    const uint64_t begin = index_->next_offsets().at(partition), end = std::max(begin, fetched.end);
+    TD_REQUIRE(fetched.records.empty() || fetched.records.front().offset() >= begin);
+    // A segment without records says that control records of transactions, or messages without a
+    // record, are not needed any more.
+    if (end > begin) {
+      segments.push_back(
+          {.partition = partition, .begin = begin, .end = end, .records = fetched.records.size()});
+    }
+    if (!fetched.gap || fetched.gap->end <= end) continue;
+    if (!options_.skip_removed) return RemovedError(partition, end);
+    segments.push_back(
+        {.partition = partition, .begin = end, .end = fetched.gap->end, .removed = true});
   }
   if (segments.empty()) return OkStatus();
   // If another process of this rank has added segments, these come first.
-  TD_RETURN_IF_ERROR(index_->Append(segments).status());
+  TD_ASSIGN_OR_RETURN(const bool appended, index_->Append(segments));
+  for (const SegmentIndex::Segment& s : segments) {
+    if (!appended || !s.removed) continue;
+    removed_ += s.end - s.begin;
+    LOG(WARNING) << *PlaceOf(s.partition) << ": the brokers have removed the offsets " << s.begin
+                 << " to " << s.end - 1 << " before the job read them; the job skips them";
+  }
   // The other process may have found a new partition, which this process does not fetch yet.
   if (index_->next_offsets().size() == feed_->fetched().size()) return OkStatus();
   positioned_ = false;
@@ -178,20 +239,15 @@ Status KafkaLog::Extend(uint64_t wanted) {
 }
 
 StatusOr<std::vector<int32_t>> KafkaLog::NewPartitions() {
-  TD_ASSIGN_OR_RETURN(const int32_t count, feed_->CountPartitions());
+  const std::map<int32_t, uint64_t>& known = index_->next_offsets();
+  TD_ASSIGN_OR_RETURN(const int32_t count,
+                      feed_->CountPartitions(known.empty() ? 0 : known.rbegin()->first + 1));
   const auto ranks = static_cast<int32_t>(options_.share.ranks);
   if (count < ranks) {
     return FailedPrecondition(
         "topic %s has %d partitions, but the job has %d workers, and each worker needs a partition "
         "[TD2013]; hint: start at most %d workers, or add partitions",
         topic(), count, ranks, count);
-  }
-  const std::map<int32_t, uint64_t>& known = index_->next_offsets();
-  if (!known.empty() && known.rbegin()->first >= count) {
-    return FailedPrecondition(
-        "topic %s has %d partitions, but %s has offsets of partition %d [TD2013]; hint: a new "
-        "topic needs a job with another name",
-        topic(), count, index_->path(), known.rbegin()->first);
   }
   for (const auto& [partition, offset] : known) {
     if (partition % ranks == static_cast<int32_t>(options_.share.rank)) continue;

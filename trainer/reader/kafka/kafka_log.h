@@ -29,12 +29,18 @@ struct KafkaLogOptions {
   bool latest = false;
   // true: a step begins on all ranks together, so a rank waits for the records of all ranks.
   bool together = false;
+  // true: records that the brokers have removed are skipped. false: Read fails.
+  bool skip_removed = false;
 };
 
 // Rank r of n reads the partitions p with p mod n = r, and its share of each global batch has the
 // next records of these partitions. Before the rank uses records, it stores their offsets in its
 // index (SegmentIndex), so a step has the same records in every process and after every restart.
 // Tandem uses no consumer group and commits no offsets.
+//
+// Offsets that the brokers have removed before a rank numbered their records become a segment
+// without records, so they stay skipped after a restart. If records that have numbers are removed,
+// bad lines replace them (LogLines::AddRemoved), so that all other records keep their steps.
 class KafkaLog final : public RecordLog {
  public:
   using IsRecord = std::function<bool(std::string_view line, bool first)>;
@@ -52,6 +58,7 @@ class KafkaLog final : public RecordLog {
   void EndWaits() override { waits_.End(); }
   void AllowWaits() override { waits_.Allow(); }
   int64_t newest_time_ms() const override { return newest_time_ms_.load(); }
+  uint64_t removed() const override { return removed_.load(); }
   const char* part() const override { return "partition"; }
   std::string Describe() const override;
 
@@ -61,10 +68,17 @@ class KafkaLog final : public RecordLog {
   const std::string& topic() const { return options_.feed.topic.topic; }
   // Makes `number` the next record of this rank.
   Status Seek(uint64_t number);
-  // Reads the next record. `wanted`: records that the caller needs.
-  StatusOr<KafkaMessage> Next(uint64_t wanted);
+  // Reads the next record. `wanted`: records that the caller needs. nullopt: the brokers have
+  // removed the record.
+  StatusOr<std::optional<KafkaMessage>> Next(uint64_t wanted);
+  // Finds how many of the next records of the segment the brokers have removed.
+  Status FindLost(const SegmentIndex::Segment& segment);
   // Adds fetched records to the index.
   Status Extend(uint64_t wanted);
+  // Returns the error of a segment that has `records` records now.
+  Status RecordsDiffer(const SegmentIndex::Segment& segment, uint64_t records);
+  // Returns the error of a record that the brokers have removed.
+  Status RemovedError(int32_t partition, uint64_t offset);
   // Adds the first offsets of partitions that the index lacks. Returns whether there were some.
   StatusOr<bool> AddPartitions();
   StatusOr<std::vector<int32_t>> NewPartitions();
@@ -79,8 +93,12 @@ class KafkaLog final : public RecordLog {
   bool positioned_ = false;                 // feed_ is at next_
   uint64_t segment_ = 0, taken_ = 0;        // number of the segment, records read from it
   uint64_t next_ = 0;                       // number of the next record
+  uint64_t from_ = 0;                       // number of the record of the last Seek
+  uint64_t lost_ = 0;     // next records of the segment that the brokers have removed
+  uint64_t counted_ = 0;  // end of the removed offsets for which lost_ was found in the segment
   std::map<int32_t, std::shared_ptr<const std::string>> places_;  // by partition, for messages
   std::atomic<int64_t> newest_time_ms_{0};
+  std::atomic<uint64_t> removed_{0};
 };
 
 }  // namespace tandem::reader

@@ -26,7 +26,7 @@ constexpr size_t kTakeMax = 1024;  // messages of one call of librdkafka
 constexpr std::array<std::array<const char*, 2>, 4> kFixed = {{
     {"auto.offset.reset", "error"},
     {"enable.auto.commit", "false"},
-    {"enable.partition.eof", "false"},
+    {"enable.partition.eof", "true"},
     {"isolation.level", "read_committed"},
 }};
 constexpr std::array<const char*, 5> kRefused = {"bootstrap.servers", "metadata.broker.list",
@@ -91,6 +91,20 @@ void Log(const rd_kafka_t*, int level, const char*, const char* text) {
   LOG(WARNING) << "Kafka: " << text;
 }
 
+// Owners that poll get the errors of the connections here, such as a refused password.
+void OnConnectionError(rd_kafka_t* client, int error, const char* why, void* last_error) {
+  *static_cast<std::string*>(last_error) =
+      absl::StrFormat("%s: %s", rd_kafka_err2str(static_cast<rd_kafka_resp_err_t>(error)), why);
+  Log(client, 0, "", why);
+}
+
+// librdkafka continues after messages with these errors, so their records would be lost.
+constexpr std::array<rd_kafka_resp_err_t, 6> kUnreadable = {
+    RD_KAFKA_RESP_ERR__BAD_MSG,         RD_KAFKA_RESP_ERR__BAD_COMPRESSION,
+    RD_KAFKA_RESP_ERR__NOT_IMPLEMENTED, RD_KAFKA_RESP_ERR__UNSUPPORTED_FEATURE,
+    RD_KAFKA_RESP_ERR__FATAL,           RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE,
+};
+
 }  // namespace
 
 void KafkaMessage::Destroy::operator()(rd_kafka_message_s* message) const {
@@ -112,19 +126,30 @@ int64_t KafkaMessage::time_ms() const {
   return std::max<int64_t>(rd_kafka_message_timestamp(message_.get(), &type), 0);
 }
 
+Status KafkaTopic::Configure(rd_kafka_conf_t* conf, const KafkaTopicOptions& options) {
+  rd_kafka_conf_set_log_cb(conf, Log);
+  rd_kafka_conf_set_error_cb(conf, OnConnectionError);
+  // Otherwise tokens of OAUTHBEARER need an owner that polls all the time.
+  rd_kafka_conf_enable_sasl_queue(conf, 1);
+  for (const auto& [name, value] : kDefaults) TD_RETURN_IF_ERROR(Set(conf, name, value));
+  TD_RETURN_IF_ERROR(SetOfFile(conf, options.properties));
+  for (const auto& [name, value] : kFixed) TD_RETURN_IF_ERROR(Set(conf, name, value));
+  return Set(conf, "bootstrap.servers", options.brokers);
+}
+
 StatusOr<std::unique_ptr<KafkaTopic>> KafkaTopic::Open(const KafkaTopicOptions& options) {
   Conf conf(rd_kafka_conf_new(), rd_kafka_conf_destroy);
-  rd_kafka_conf_set_log_cb(conf.get(), Log);
-  for (const auto& [name, value] : kDefaults) TD_RETURN_IF_ERROR(Set(conf.get(), name, value));
-  TD_RETURN_IF_ERROR(SetOfFile(conf.get(), options.properties));
-  for (const auto& [name, value] : kFixed) TD_RETURN_IF_ERROR(Set(conf.get(), name, value));
-  TD_RETURN_IF_ERROR(Set(conf.get(), "bootstrap.servers", options.brokers));
+  TD_RETURN_IF_ERROR(Configure(conf.get(), options));
+  auto last_error = std::make_unique<std::string>();
+  rd_kafka_conf_set_opaque(conf.get(), last_error.get());
   char why[512];
   rd_kafka_t* const client = rd_kafka_new(RD_KAFKA_CONSUMER, conf.get(), why, sizeof why);
   if (client == nullptr) {
     return InvalidArgument("data.stream.kafka: librdkafka refuses the settings: %s [TD2014]", why);
   }
   static_cast<void>(conf.release());  // the client has it
+  // An error says that the settings name no mechanism with callbacks.
+  rd_kafka_error_destroy(rd_kafka_sasl_background_callbacks_enable(client));
   rd_kafka_topic_t* const topic = rd_kafka_topic_new(client, options.topic.c_str(), nullptr);
   if (topic == nullptr) {
     const rd_kafka_resp_err_t error = rd_kafka_last_error();
@@ -132,7 +157,7 @@ StatusOr<std::unique_ptr<KafkaTopic>> KafkaTopic::Open(const KafkaTopicOptions& 
     return InvalidArgument("data.stream.kafka.topic \"%s\": %s [TD2014]", options.topic,
                            rd_kafka_err2str(error));
   }
-  return std::unique_ptr<KafkaTopic>(new KafkaTopic(client, topic, options));
+  return std::unique_ptr<KafkaTopic>(new KafkaTopic(client, topic, std::move(last_error), options));
 }
 
 KafkaTopic::~KafkaTopic() {
@@ -163,20 +188,28 @@ Status KafkaTopic::ErrorOf(int error, std::string_view what) const {
           options_.topic, options_.brokers, std::string(what), why);
     default:
       return Unavailable("topic %s: the brokers %s did not %s: %s", options_.topic,
-                         options_.brokers, std::string(what), why);
+                         options_.brokers, std::string(what),
+                         last_error_->empty() ? why : *last_error_);
   }
 }
 
-StatusOr<int32_t> KafkaTopic::CountPartitions() {
+StatusOr<KafkaTopic::Layout> KafkaTopic::Describe() {
   const rd_kafka_metadata_t* found = nullptr;
-  TD_RETURN_IF_ERROR(
-      ErrorOf(rd_kafka_metadata(client_, 0, topic_, &found, kCallMs), "describe the topic"));
+  const rd_kafka_resp_err_t error = rd_kafka_metadata(client_, 0, topic_, &found, kCallMs);
+  rd_kafka_poll(client_, 0);  // serves the callbacks
+  TD_RETURN_IF_ERROR(ErrorOf(error, "describe the topic"));
+  last_error_->clear();
   const std::unique_ptr<const rd_kafka_metadata_t, void (*)(const rd_kafka_metadata_t*)> owned(
       found, rd_kafka_metadata_destroy);
   if (found->topic_cnt != 1) return Unavailable("topic %s: empty reply", options_.topic);
   const rd_kafka_metadata_topic_t& topic = found->topics[0];
   TD_RETURN_IF_ERROR(ErrorOf(topic.err, "describe the topic"));
-  return topic.partition_cnt;
+  Layout layout{.partitions = topic.partition_cnt, .without_leader = {}};
+  for (const auto& partition :
+       std::span(topic.partitions, static_cast<size_t>(topic.partition_cnt))) {
+    if (partition.leader < 0) layout.without_leader.push_back(partition.id);
+  }
+  return layout;
 }
 
 StatusOr<KafkaTopic::Offsets> KafkaTopic::OffsetsOf(int32_t partition) {
@@ -201,29 +234,46 @@ Status KafkaTopic::Start(int32_t partition, uint64_t offset) {
                   rd_kafka_err2str(rd_kafka_last_error()));
 }
 
-Status KafkaTopic::Take(int32_t partition, size_t count, std::vector<KafkaMessage>* messages) {
+Status KafkaTopic::OnError(const rd_kafka_message_t& message, int32_t partition,
+                           Taken* taken) const {
+  const char* const why = rd_kafka_message_errstr(&message);
+  if (message.err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
+    taken->end = static_cast<uint64_t>(message.offset);
+    return OkStatus();
+  }
+  if (message.err == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET ||
+      message.err == RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE) {
+    return OutOfRange("topic %s, partition %d: %s", options_.topic, partition, why);
+  }
+  if (std::ranges::find(kUnreadable, message.err) != kUnreadable.end()) {
+    return DataLoss(
+        "topic %s, partition %d, offset %d: the messages cannot be read: %s [TD2015]; hint: see "
+        "the "
+        "explanation of the code for settings that this may need",
+        options_.topic, partition, message.offset, why);
+  }
+  Status status = ErrorOf(message.err, "send messages");
+  if (status.code() == StatusCode::kPermissionDenied) return status;
+  Log(client_, 0, "", why);  // librdkafka fetches again
+  return OkStatus();
+}
+
+Status KafkaTopic::Take(int32_t partition, size_t count, Taken* taken) {
   rd_kafka_poll(client_, 0);  // serves the callbacks
   std::array<rd_kafka_message_t*, kTakeMax> got{};
   while (count > 0) {
-    const ssize_t taken =
+    const ssize_t found =
         rd_kafka_consume_batch(topic_, partition, 0, got.data(), std::min(count, got.size()));
-    if (taken <= 0) return OkStatus();
-    count -= static_cast<size_t>(taken);
+    if (found <= 0) return OkStatus();
+    count -= static_cast<size_t>(found);
     Status status;
-    for (rd_kafka_message_t* const raw : std::span(got).first(static_cast<size_t>(taken))) {
+    for (rd_kafka_message_t* const raw : std::span(got).first(static_cast<size_t>(found))) {
       KafkaMessage message(raw);
+      if (!status.ok()) continue;  // the caller starts again after an error
       if (raw->err == RD_KAFKA_RESP_ERR_NO_ERROR) {
-        if (status.ok()) messages->push_back(std::move(message));
-      } else if (raw->err == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET ||
-                 raw->err == RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE) {
-        status = OutOfRange("topic %s, partition %d: %s", options_.topic, partition,
-                            rd_kafka_message_errstr(raw));
-      } else if (const Status error = ErrorOf(raw->err, "send messages");
-                 error.code() == StatusCode::kPermissionDenied) {
-        status = error;
+        taken->messages.push_back(std::move(message));
       } else {
-        // librdkafka fetches again.
-        Log(client_, 0, "", rd_kafka_message_errstr(raw));
+        status = OnError(*raw, partition, taken);
       }
     }
     TD_RETURN_IF_ERROR(status);

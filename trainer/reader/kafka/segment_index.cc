@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kChunkBytes = 1 << 20;
 constexpr size_t kForgetMin = 1 << 16;  // segments
-constexpr char kTopic[] = "topic ", kWorkers[] = " workers ";
+constexpr char kTopic[] = "topic ", kWorkers[] = " workers ", kRemoved[] = " removed";
 
 // Removes a number and the character `end` after it from the text. `end` 0: the text ends after the
 // number. Returns false if the text begins otherwise.
@@ -50,7 +50,8 @@ void SegmentIndex::Add(Segment segment) {
   records_ += segment.records;
   next_[segment.partition] = segment.end;
   segments_.push_back(segment);
-  if (records_ <= from_) {
+  // Segments without records at `from_` are kept, since they may be added when the reader is there.
+  if (records_ < from_) {
     forgotten_ += segments_.size();
     segments_.clear();
   }
@@ -59,8 +60,7 @@ void SegmentIndex::Add(Segment segment) {
 // The first line is "topic TOPIC workers RANKS". A file of an earlier version has no number.
 Status SegmentIndex::CheckFirstLine(std::string_view line) const {
   std::string_view rest = line;
-  if (!TakePrefix(&rest, kTopic + topic_) ||
-      (!rest.empty() && !TakePrefix(&rest, kWorkers))) {
+  if (!TakePrefix(&rest, kTopic + topic_) || (!rest.empty() && !TakePrefix(&rest, kWorkers))) {
     return FailedPrecondition(
         "%s begins with \"%s\", but the job reads topic %s [TD2013]; hint: give the job another "
         "name, or remove the files of this job from the directory to begin again",
@@ -81,10 +81,15 @@ Status SegmentIndex::CheckFirstLine(std::string_view line) const {
       path_, ranks, ranks_, ranks);
 }
 
-// A line of a segment is "PARTITION BEGIN END RECORDS".
+// A line of a segment is "PARTITION BEGIN END RECORDS", with " removed" after it if the segment was
+// removed.
 Status SegmentIndex::AddLine(std::string_view line) {
   if (loaded_ == 0) return CheckFirstLine(line);
   Segment segment;
+  if (line.ends_with(kRemoved)) {
+    segment.removed = true;
+    line.remove_suffix(sizeof kRemoved - 1);
+  }
   const bool readable =
       TakeNumber(&line, ' ', &segment.partition) && TakeNumber(&line, ' ', &segment.begin) &&
       TakeNumber(&line, ' ', &segment.end) && TakeNumber(&line, '\0', &segment.records);
@@ -157,7 +162,8 @@ StatusOr<bool> SegmentIndex::Append(const std::vector<Segment>& segments) {
   std::string text =
       loaded_ == 0 ? absl::StrFormat("%s%s%s%d\n", kTopic, topic_, kWorkers, ranks_) : "";
   for (const Segment& s : segments) {
-    absl::StrAppendFormat(&text, "%d %d %d %d\n", s.partition, s.begin, s.end, s.records);
+    absl::StrAppendFormat(&text, "%d %d %d %d%s\n", s.partition, s.begin, s.end, s.records,
+                          s.removed ? kRemoved : "");
   }
   const auto at = static_cast<off_t>(loaded_);
   // Overwrites the part of a line that a killed process has left.

@@ -29,6 +29,7 @@ class SegmentIndex {
     uint64_t begin = 0, end = 0;  // offsets [begin, end)
     uint64_t records = 0;         // records in these offsets; transactions leave offsets without
     uint64_t first = 0;           // number of the first record; Append sets it
+    bool removed = false;         // the brokers had removed these offsets before the rank read them
   };
 
   // `path`: the file. `topic`: name of the topic. `ranks`: number of ranks of the job.

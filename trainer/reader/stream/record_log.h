@@ -21,7 +21,8 @@ class LogLines {
     size_t begin = 0, size = 0;  // in the text
     // Path of the file, or topic and partition.
     std::shared_ptr<const std::string> source;
-    uint64_t offset = 0;  // offset of the first byte in the file, or of the message
+    uint64_t offset = 0;   // offset of the first byte in the file, or of the message
+    bool removed = false;  // the source no longer has the record, and the text is no good record
   };
 
   // Adds a line. Keeps at most kLineMax + 1 bytes, so that a longer line is a bad record.
@@ -29,6 +30,12 @@ class LogLines {
     const std::string_view kept = line.substr(0, kLineMax + 1);
     lines_.push_back({text_.size(), kept.size(), std::move(source), offset});
     text_.append(kept);
+  }
+  // Adds a line for a record that the source no longer has. `offset`: about the offset it had.
+  void AddRemoved(std::shared_ptr<const std::string> source, uint64_t offset) {
+    // A line that is a record, but a bad one, in each format.
+    Add("removed", std::move(source), offset);
+    lines_.back().removed = true;
   }
   // Makes kLineSlack bytes after the last line readable. No line may be added afterwards.
   void Finish() { text_.append(kLineSlack, '\0'); }
@@ -49,7 +56,7 @@ struct LogShare {
   uint32_t ranks = 1, rank = 0;  // number of ranks, and this rank
 };
 
-// Not thread-safe, except EndWaits, AllowWaits and newest_time_ms.
+// Not thread-safe, except EndWaits, AllowWaits, newest_time_ms and removed.
 class RecordLog {
  public:
   virtual ~RecordLog() = default;
@@ -68,6 +75,9 @@ class RecordLog {
   virtual void AllowWaits() = 0;
   // Returns the Unix time of the newest record that was read, in milliseconds; 0: unknown.
   virtual int64_t newest_time_ms() const = 0;
+  // Returns the number of records, or of places of records, that the source has removed before they
+  // were read, and that the log has skipped since it was opened.
+  virtual uint64_t removed() const { return 0; }
   // Returns what a source of lines is (LogLines::Line::source): "file" or "partition".
   virtual const char* part() const = 0;
   // Returns one line for the log that says where the records come from.

@@ -28,6 +28,7 @@ Status StreamDataset::Fill(std::span<const uint32_t>, std::span<void* const>) co
 
 Status StreamDataset::OnBad(const LogLines& lines, size_t line, const Status& why) const {
   const LogLines::Line& at = lines[line];
+  if (at.removed) return OkStatus();  // the log counts and names it
   ++skipped_;
   int64_t count = 0;
   {
@@ -72,7 +73,7 @@ Status StreamDataset::FillEpoch(uint64_t epoch, std::span<const uint32_t> ids,
 
 StreamCounts StreamDataset::counts(uint64_t step) const {
   MutexLock lock(mu_);
-  StreamCounts counts{records_.load(), skipped_.load(), 0};
+  StreamCounts counts{records_.load(), skipped_.load(), log_->removed(), 0};
   const auto after = times_.upper_bound(step);
   if (after == times_.begin()) return counts;
   counts.newest_time_ms = std::prev(after)->second;

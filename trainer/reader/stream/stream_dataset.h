@@ -19,12 +19,14 @@ namespace tandem::reader {
 // count again.
 struct StreamCounts {
   uint64_t records = 0, skipped = 0;  // all records, and bad ones among them
+  uint64_t removed = 0;               // records that the source removed before they were read
   int64_t newest_time_ms = 0;         // Unix time of the newest record of a step; 0: unknown
 };
 
 // The samples of an epoch are the records of epoch_steps() steps. A step is a function of its
 // number: global batch `step` of the log. So a step and its records are the same in every process
-// and after every restart. A bad record occupies its place: a sample without values replaces it.
+// and after every restart. A bad record occupies its place: a sample without values replaces it. So
+// does a record of an earlier step that the source no longer has.
 //
 // FillEpoch blocks until the records exist. Only one thread may call FillEpoch; all other functions
 // are thread-safe.

@@ -94,7 +94,7 @@ TEST_F(ProgressTest, PlainLines) {
 
 TEST_F(ProgressTest, ALineOfAStreamHasItsLatenessAndItsWindow) {
   StepReport report{.step = 0, .samples = 1, .loss = 1, .metric_name = "auc", .metric = 0.5};
-  report.stream = {.records = 8, .skipped = 1};
+  report.stream = {.records = 8, .skipped = 1, .removed = 0};
   {
     const auto progress = Make({.log_every_steps = 1});
     progress->Report(report);
@@ -105,12 +105,18 @@ TEST_F(ProgressTest, ALineOfAStreamHasItsLatenessAndItsWindow) {
     EXPECT_THAT(All(), AllOf(HasSubstr(" records=8 skipped=1\n"),
                              HasSubstr(" records=8 skipped=1 lateness_s=2.2 window_steps=100 "
                                        "window_loss=0.500000 window_auc=0.750000\n")));
+    report.step = 2;
+    report.stream->removed = 3;
+    progress->Report(report);
+    EXPECT_THAT(All(), HasSubstr(" records=8 skipped=1 removed=3 lateness_s=2.2 "));
   }
   writes_.clear();
+  report.stream->removed = 3;
   const auto json = Make({.format = LogFormat::kJson, .log_every_steps = 1});
   json->Report(report);
-  EXPECT_THAT(All(), HasSubstr("\"skipped\":1,\"lateness_s\":2.25,\"window_steps\":100,"
-                               "\"window_loss\":0.5,\"window_auc\":0.75"));
+  EXPECT_THAT(All(),
+              HasSubstr("\"skipped\":1,\"removed\":3,\"lateness_s\":2.25,\"window_steps\":100,"
+                        "\"window_loss\":0.5,\"window_auc\":0.75"));
 }
 
 TEST_F(ProgressTest, NothingButLinesWhenNotATerminal) {

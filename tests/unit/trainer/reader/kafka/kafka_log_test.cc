@@ -21,6 +21,7 @@ using trainer::ReadFile;
 using trainer::WriteFile;
 
 constexpr int kMetadata = 3, kFetch = 1;  // API keys of Kafka
+const std::string kTenRecords = "topic clicks workers 1\n0 0 0 0\n0 0 10 10\n";  // an index
 constexpr int kNotLeader = 6, kTopicAuthorizationFailed = 29;
 
 class KafkaLogTest : public testing::Test {
@@ -60,6 +61,21 @@ class KafkaLogTest : public testing::Test {
   }
   static std::string Error(KafkaLog& log, uint64_t step) {
     return ToString(Read(log, step, 0, 2).status());
+  }
+  // Adds `count` records of 100 kB to a partition, and returns them.
+  std::vector<std::string> ProduceLarge(int partition, int count) {
+    std::vector<std::string> records;
+    for (int i = 0; i < count; ++i) {
+      records.push_back(absl::StrFormat("%d", i) + std::string(100'000, 'x'));
+      broker_.Produce("clicks", partition, {records.back()});
+    }
+    return records;
+  }
+  // Makes the broker forget all records of a partition but the last ones of `records`, without its
+  // first `count` ones. The broker keeps 5 MiB.
+  void RemoveFirst(int partition, size_t count, const std::vector<std::string>& records) {
+    const size_t kept = records.size() - std::min(count, records.size());
+    broker_.Produce("clicks", partition, {std::string((5 << 20) - 100'300 * kept - 50'000, 'y')});
   }
   static std::vector<std::string> Numbers(int from, int count) {
     std::vector<std::string> texts;
@@ -186,6 +202,159 @@ TEST_F(KafkaLogTest, RecordsThatTheBrokerHasRemovedAreNamed) {
   EXPECT_THAT(Error(*Open(Options(2)), 0), HasSubstr("needs offset 0"));
 }
 
+// The offsets of a segment are those of all its records, but a later step needs only its last ones.
+TEST_F(KafkaLogTest, AStepIsReadAlthoughTheFirstRecordsOfItsSegmentAreRemoved) {
+  broker_.CreateTopic("clicks", 1);
+  const auto records = ProduceLarge(0, 10);
+  WriteFile(dir_ / ".tandem-kafka-job-0", kTenRecords);
+  RemoveFirst(0, 4, records);
+  EXPECT_THAT(Two(*Open(Options(2), 2), 2), ElementsAre(records[4], records[5]));
+  EXPECT_THAT(Error(*Open(Options(2), 1), 1),
+              AllOf(HasSubstr("needs offset 2, but the brokers have offsets 4 to 11 [TD2012]"),
+                    HasSubstr("removed_offsets: SKIP")));
+}
+
+TEST_F(KafkaLogTest, RemovedRecordsOfAStepAreReplacedIfTheJobSkipsThem) {
+  broker_.CreateTopic("clicks", 1);
+  const auto records = ProduceLarge(0, 10);
+  KafkaLogOptions options = Options(2);
+  options.skip_removed = true;
+  WriteFile(dir_ / ".tandem-kafka-job-0", kTenRecords);
+  RemoveFirst(0, 5, records);
+  const auto log = Open(options, 1);
+  testing::internal::CaptureStderr();
+  EXPECT_THAT(Two(*log, 1), ElementsAre("removed", "removed"));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("topic clicks, partition 0: the brokers have removed the offsets before 5, "
+                        "among them 3 records of the offsets 0 to 9 that the job needs again"));
+  LogLines lines;
+  ASSERT_EQ(log->Read(2, 0, 2, &lines), OkStatus());
+  EXPECT_TRUE(lines[0].removed);
+  EXPECT_EQ(lines[0].offset, 4u);
+  EXPECT_FALSE(lines[1].removed);
+  EXPECT_EQ(lines.text(1), records[5]);
+  EXPECT_THAT(Two(*log, 3), ElementsAre(records[6], records[7]));
+  EXPECT_EQ(log->removed(), 3u);
+}
+
+// The positions have the skipped offsets, so each later process skips the same.
+TEST_F(KafkaLogTest, OffsetsThatAreRemovedBeforeTheyAreReadCanBeSkipped) {
+  broker_.CreateTopic("clicks", 1);
+  broker_.Produce("clicks", 0, Numbers(0, 2));
+  KafkaLogOptions options = Options(2);
+  options.skip_removed = true;
+  EXPECT_THAT(Two(*Open(options), 0), ElementsAre("0", "1"));
+  const auto records = ProduceLarge(0, 10);
+  RemoveFirst(0, 4, records);
+  const auto first = Open(options, 1);
+  testing::internal::CaptureStderr();
+  EXPECT_THAT(Two(*first, 1), ElementsAre(records[4], records[5]));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("topic clicks, partition 0: the brokers have removed the offsets 2 to 5 "
+                        "before the job read them; the job skips them"));
+  EXPECT_EQ(first->removed(), 4u);
+  EXPECT_THAT(ReadFile(dir_ / ".tandem-kafka-job-0"), HasSubstr("\n0 2 6 0 removed\n0 6 "));
+  const auto second = Open(options, 1);
+  EXPECT_THAT(Two(*second, 1), ElementsAre(records[4], records[5]));
+  EXPECT_THAT(Two(*second, 2), ElementsAre(records[6], records[7]));
+  EXPECT_THAT(Two(*Open(Options(2), 1), 1), ElementsAre(records[4], records[5]));
+}
+
+// The end of a transaction has an offset without a record.
+TEST_F(KafkaLogTest, ARemovedMarkerOfATransactionIsNoLoss) {
+  broker_.CreateTopic("clicks", 1);
+  broker_.Produce("clicks", 0, {"a"});
+  broker_.ProduceMarker("clicks", 0);
+  broker_.Produce("clicks", 0, {"b"});
+  broker_.ProduceMarker("clicks", 0);
+  {
+    const auto log = Open(Options(1));
+    EXPECT_THAT(*Read(*log, 0, 0, 1), ElementsAre("a"));
+    EXPECT_THAT(*Read(*log, 1, 0, 1), ElementsAre("b"));
+    auto read = std::async(std::launch::async, [&] { return Read(*log, 2, 0, 1).status(); });
+    while (ReadFile(dir_ / ".tandem-kafka-job-0").find(" 4 ") == std::string::npos) {
+      std::this_thread::yield();
+    }
+    log->EndWaits();
+    EXPECT_EQ(read.get().code(), StatusCode::kCancelled);
+  }
+  EXPECT_THAT(*Read(*Open(Options(1), 1), 1, 0, 1), ElementsAre("b"));
+  const size_t size = (5 << 20) - 200;
+  broker_.Produce("clicks", 0, {std::string(size, 'x')});  // the broker has only offset 4 now
+  const auto large = Read(*Open(Options(1), 2), 2, 0, 1);
+  ASSERT_TRUE(large.ok()) << large.status();
+  EXPECT_GT(large->at(0).size(), 1u << 20);  // a longer line is cut
+}
+
+TEST_F(KafkaLogTest, ABatchThatCannotBeReadIsNotSkipped) {
+  WriteFile(dir_ / "properties", std::string("fetch.wait.max.ms = 10\ncheck.crcs=true\n"));
+  broker_.CreateTopic("clicks", 1);
+  broker_.Produce("clicks", 0, {"a", "b"});
+  broker_.ProduceMarker("clicks", 0, /*damaged=*/true);
+  broker_.Produce("clicks", 0, {"c", "d"});
+  const auto log = Open(Options(2));
+  std::string error = Error(*log, 0);
+  if (error == "OK") error = Error(*log, 1);
+  EXPECT_THAT(error, AllOf(HasSubstr("topic clicks, partition 0, offset 2: the messages cannot be "
+                                     "read: "),
+                           HasSubstr("CRC"), HasSubstr("[TD2015]")));
+}
+
+TEST_F(KafkaLogTest, APartitionWithoutALeaderIsAwaited) {
+  broker_.CreateTopic("clicks", 1);
+  broker_.Produce("clicks", 0, {"a", "b"});
+  KafkaLogOptions options = Options(2);
+  options.feed.broker_wait = std::chrono::seconds(3);
+  const auto log = Open(options);
+  EXPECT_THAT(Two(*log, 0), ElementsAre("a", "b"));
+  broker_.SetLeader("clicks", 0, -1);
+  EXPECT_THAT(Error(*log, 1),
+              AllOf(HasSubstr("topic clicks: partition 0 has no leader"), HasSubstr("[TD2011]")));
+  broker_.SetLeader("clicks", 0, 1);
+  broker_.Produce("clicks", 0, {"c", "d"});
+  EXPECT_THAT(Two(*log, 1), ElementsAre("c", "d"));
+}
+
+TEST_F(KafkaLogTest, ATruncatedPartitionIsNamed) {
+  broker_.CreateTopic("clicks", 1);
+  broker_.Produce("clicks", 0, {"a", "b"});
+  WriteFile(dir_ / ".tandem-kafka-job-0", std::string("topic clicks\n0 0 0 0\n0 0 4 4\n"));
+  KafkaLogOptions options = Options(2);
+  options.feed.broker_wait = std::chrono::seconds(2);
+  EXPECT_THAT(Error(*Open(options, 1), 1),
+              AllOf(HasSubstr("topic clicks, partition 0: the job needs offset 3, but the brokers "
+                              "have offsets 0 to 2 for "),
+                    HasSubstr("[TD2012]")));
+}
+
+// All records of the lowest partition exceed the bound of the bytes.
+TEST_F(KafkaLogTest, APartitionWithManyRecordsDoesNotDelayTheOthers) {
+  broker_.CreateTopic("clicks", 2);
+  broker_.Produce("clicks", 0, Numbers(0, 400));
+  broker_.Produce("clicks", 1, {"a", "b"});
+  KafkaLogOptions options = Options(2);
+  options.feed.bytes_max = 1;
+  const auto log = Open(options);
+  std::multiset<std::string> all;
+  for (uint64_t step = 0; step < 100; ++step) {
+    for (const std::string& text : Two(*log, step)) all.insert(text);
+  }
+  EXPECT_EQ(all.count("a") + all.count("b"), 2u);
+}
+
+// The wait for a broker names the reason. Tokens are made although nothing polls.
+TEST_F(KafkaLogTest, ATokenThatCannotBeMadeIsNamed) {
+  broker_.CreateTopic("clicks", 1);
+  WriteFile(dir_ / "properties",
+            std::string("security.protocol=SASL_PLAINTEXT\nsasl.mechanisms=OAUTHBEARER\n"
+                        "enable.sasl.oauthbearer.unsecure.jwt=true\n"
+                        "sasl.oauthbearer.config=wrong=1\n"));
+  KafkaLogOptions options = Options(2);
+  options.feed.broker_wait = std::chrono::seconds(2);
+  EXPECT_THAT(Error(*Open(options), 0), AllOf(HasSubstr("SASL OAUTHBEARER token"),
+                                              HasSubstr("wrong=1"), HasSubstr("[TD2011]")));
+}
+
 TEST_F(KafkaLogTest, AnUnknownTopicIsNamed) {
   broker_.CreateTopic("other", 1);
   broker_.SetTopicError("clicks", 3);
@@ -206,8 +375,10 @@ TEST_F(KafkaLogTest, FewerPartitionsThanBeforeOrThanRanksAreRefused) {
   broker_.CreateTopic("clicks", 2);
   broker_.Produce("clicks", 0, {"a", "b"});
   WriteFile(dir_ / ".tandem-kafka-job-0", std::string("topic clicks\n2 0 0 0\n0 0 0 0\n"));
-  EXPECT_THAT(Error(*Open(Options(2)), 0), AllOf(HasSubstr("topic clicks has 2 partitions, but "),
-                                                 HasSubstr("has offsets of partition 2 [TD2013]")));
+  KafkaLogOptions options = Options(2);
+  options.feed.broker_wait = std::chrono::seconds(1);  // a broker's view may be old
+  EXPECT_THAT(Error(*Open(options), 0),
+              HasSubstr("topic clicks has 2 partitions, but it had 3 before [TD2013]"));
   std::filesystem::remove(dir_ / ".tandem-batch-job");
   const auto third = Open(Options(6, 3, 2));
   EXPECT_THAT(ToString(Read(*third, 0, 4, 2).status()),
@@ -253,17 +424,19 @@ TEST_F(KafkaLogTest, PositionsOfMoreRanksAreRefused) {
 TEST_F(KafkaLogTest, AnotherProcessOfTheRankMayFindANewPartition) {
   broker_.CreateTopic("clicks", 1);
   broker_.Produce("clicks", 0, {"a", "b"});
-  const auto log = Open(Options(2));
+  KafkaLogOptions options = Options(2);
+  options.feed.broker_wait = std::chrono::seconds(1);
+  const auto log = Open(options);
   EXPECT_THAT(Two(*log, 0), ElementsAre("a", "b"));
   KafkaBroker grown;
   grown.CreateTopic("clicks", 2);
   grown.Produce("clicks", 0, {"a", "b"});
   grown.Produce("clicks", 1, {"c", "d"});
-  KafkaLogOptions options = Options(2);
   options.feed.topic.brokers = grown.address();
   EXPECT_THAT(Two(*Open(options, 1), 1), ElementsAre("c", "d"));
   broker_.Produce("clicks", 0, {"e", "f"});
-  EXPECT_THAT(Error(*log, 1), HasSubstr("has offsets of partition 1 [TD2013]"));
+  EXPECT_THAT(Error(*log, 1),
+              HasSubstr("topic clicks has 1 partitions, but it had 2 before [TD2013]"));
 }
 
 TEST_F(KafkaLogTest, ALatePartitionBeginsAtItsFirstRecord) {

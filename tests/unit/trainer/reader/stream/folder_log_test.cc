@@ -73,6 +73,29 @@ TEST_F(FolderLogTest, RecordsAreInTheOrderOfTheNames) {
   EXPECT_THAT(ReadFile(dir_ / ".tandem-index"), HasSubstr("2 11 a\n2 4 b\n0 0 c\n2 4 d\n"));
 }
 
+// The guide's command makes files of the lines of a pipe.
+TEST_F(FolderLogTest, APipeBecomesFiles) {
+  const char* const root = std::getenv("TANDEM_SOURCE_DIR");
+  if (root == nullptr) GTEST_SKIP() << "TANDEM_SOURCE_DIR is not set; run it through ctest";
+  const std::string guide = ReadFile(std::string(root) + "/docs/guides/online-learning.md");
+  const size_t begin = guide.find("split --lines=10000");
+  ASSERT_NE(begin, std::string::npos);
+  std::string command = guide.substr(begin, guide.find("```", begin) - begin);
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    ASSERT_NE(command.find(from), std::string::npos) << command;
+    command.replace(command.find(from), from.size(), to);
+  };
+  replace("--lines=10000", "--lines=10");
+  replace(" - clicks/", " - " + dir_.path() + "/");
+  ASSERT_EQ(std::system(("seq 0 23 | " + command).c_str()), 0);
+  ASSERT_EQ(std::system(("seq 24 29 | " + command).c_str()), 0);
+  const auto log = Open(2);
+  for (uint64_t step = 0; step < 15; ++step) {
+    EXPECT_THAT(Two(*log, step),
+                ElementsAre(std::to_string(2 * step), std::to_string(2 * step + 1)));
+  }
+}
+
 // The index could not hold such a name.
 TEST_F(FolderLogTest, ANameWithALineEndIsRefused) {
   Add("a", "0\n1\n");

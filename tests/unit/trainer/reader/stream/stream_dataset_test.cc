@@ -115,5 +115,47 @@ TEST_F(StreamDatasetTest, ErrorsNameTheSetting) {
               HasSubstr("data.stream is not implemented for format \"csv\" [TD1109]"));
 }
 
+// A log whose first record of each step no longer exists.
+class LogWithRemovedRecords final : public RecordLog {
+ public:
+  Status Begin(const std::string&, uint64_t) override { return OkStatus(); }
+  Status Read(uint64_t, uint64_t, uint64_t, LogLines* lines) override {
+    const auto source = std::make_shared<const std::string>("topic clicks, partition 0");
+    lines->AddRemoved(source, 7);
+    lines->Add("2 4:1 5:1", source, 8);
+    ++removed_;
+    return OkStatus();
+  }
+  void EndWaits() override {}
+  void AllowWaits() override {}
+  int64_t newest_time_ms() const override { return 0; }
+  uint64_t removed() const override { return removed_; }
+  const char* part() const override { return "partition"; }
+  std::string Describe() const override { return "records"; }
+
+ private:
+  uint64_t removed_ = 0;
+};
+
+TEST_F(StreamDatasetTest, ARemovedRecordOccupiesItsPlaceAndIsNoBadRecord) {
+  for (const char* format : {"libsvm", "criteo"}) {
+    config_.set_format(format);
+    const StreamDataset data({.global_batch = 2, .epoch_steps = 2, .bad_records_max = 1},
+                             *MakeLineFormat(config_), std::make_unique<LogWithRemovedRecords>());
+    std::vector<int64_t> ids(2 * 39, 77), labels(2, 77);
+    std::vector<float> values(4, 77);
+    void* const libsvm[] = {ids.data(), values.data(), labels.data()};
+    void* const criteo[] = {ids.data(), labels.data()};
+    const uint32_t samples[] = {0, 1};
+    const bool is_libsvm = format == std::string("libsvm");
+    EXPECT_EQ(is_libsvm ? data.FillEpoch(0, samples, libsvm) : data.FillEpoch(0, samples, criteo),
+              OkStatus());
+    EXPECT_EQ(ids[0], 0) << format;
+    EXPECT_EQ(labels[0], 0) << format;
+    EXPECT_EQ(data.counts(0).removed, 1u);
+    EXPECT_EQ(data.counts(0).skipped, is_libsvm ? 0u : 1u) << "of Criteo the second record is bad";
+  }
+}
+
 }  // namespace
 }  // namespace tandem::reader
