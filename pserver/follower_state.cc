@@ -31,16 +31,35 @@ Status FollowerState::Recover() {
 
 Status FollowerState::Append(std::vector<LogEntry> entries) {
   TD_REQUIRE(!entries.empty() && entries.front().number == position_.last + 1);
+  TD_RETURN_IF_ERROR(StorePending());
+  std::erase_if(entries, [this](const LogEntry& e) { return e.number <= position_.last; });
+  if (entries.empty()) return OkStatus();
   GroupCommitLog& log = *parts_.durable().log();
   uint64_t bytes = 0;
   for (const LogEntry& entry : entries) bytes += ValueBytes(entry);
   TD_RETURN_IF_ERROR(log.Ready(bytes));
   for (const LogEntry& entry : entries) log.Append(entry);
-  if (Status status = parts_.AwaitLogged(); !status.ok()) {
-    // The log may write these entries later. A fetched checkpoint replaces the log.
-    position_.has_state = false;
-    return status;
+  pending_ = std::move(entries);
+  return StorePending();
+}
+
+Status FollowerState::StorePending() {
+  if (pending_.empty()) return OkStatus();
+  const Status stored = parts_.AwaitLogged();
+  // The state stays, and lags until the disk has room. The log still has the entries.
+  if (stored.code() == StatusCode::kResourceExhausted) {
+    return Annotate(stored, "the standby lags");
   }
+  std::vector<LogEntry> entries = std::exchange(pending_, {});
+  if (!stored.ok()) {
+    // The log has ended, and may have written these entries. A fetched checkpoint replaces the log.
+    position_.has_state = false;
+    return stored;
+  }
+  return Apply(std::move(entries));
+}
+
+Status FollowerState::Apply(std::vector<LogEntry> entries) {
   position_.last = entries.back().number;
   for (LogEntry& entry : entries) {
     Status applied = parts_.durable().shard().checkpoints().Replay(std::move(entry));
@@ -53,6 +72,15 @@ Status FollowerState::Append(std::vector<LogEntry> entries) {
 
 Status FollowerState::SetTerm(const LogTerm& term) {
   TD_REQUIRE(position_.has_state);
+  if (!pending_.empty()) {
+    // The log of the new term may have other entries with these numbers.
+    pending_.clear();
+    position_.has_state = false;
+    return Unavailable(
+        "the standby has entries of term %d that a full disk held back, and the primary has term "
+        "%d, so the standby fetches the checkpoint again",
+        position_.term.number, term.number);
+  }
   TD_RETURN_IF_ERROR(files().SetTerm(term));
   position_.term = term;
   return OkStatus();
@@ -68,6 +96,7 @@ Status FollowerState::Install(const std::string& record, const std::string& path
                               const LogTerm& term) {
   TD_REQUIRE(!path.empty() && term.history != 0);
   position_.has_state = false;
+  pending_.clear();
   if (before_install_) before_install_();
   TD_RETURN_IF_ERROR(parts_.MakeEmptyShard());  // ends the writes of the old shard
   TD_RETURN_IF_ERROR(files().InstallCheckpoint(record, path, term));
@@ -95,6 +124,7 @@ Status FollowerState::Promote(uint64_t term, uint64_t primary_last) {
         "term",
         position_.term.number, term);
   }
+  TD_RETURN_IF_ERROR(Annotate(StorePending(), "this standby cannot be promoted"));
   // Trainers have called the old primary until now.
   parts_.durable().shard().checkpoints().HearAllTrainers();
   // The state of a server without standbys has no history.

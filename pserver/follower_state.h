@@ -67,10 +67,18 @@ class FollowerState final : public StandbyState {
  private:
   CheckpointFiles& files() const { return *parts_.storage()->files(); }
 
+  // Waits until the log has the entries in pending_, and applies them. RESOURCE_EXHAUSTED: the disk
+  // is still full.
+  Status StorePending();
+  Status Apply(std::vector<LogEntry> entries);
+
   FollowerParts& parts_;
   const std::string job_;
   const std::function<void()> before_install_;
   Position position_;
+  // Entries after position_.last that the log has not written yet, because the disk is full. The
+  // log writes them when there is room.
+  std::vector<LogEntry> pending_;
 };
 
 }  // namespace tandem::pserver

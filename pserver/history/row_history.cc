@@ -155,7 +155,7 @@ StatusOr<RowHistory> HistoryOfRow(const std::string& dir, int server, const std:
 
 namespace {
 
-// What decides which member of a server has the newest state.
+// Facts that decide which member of a server has the newest state.
 struct MemberState {
   bool has_checkpoint = false;
   LogTerm term;

@@ -114,8 +114,8 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
       unlink(ValuesPath(meta).c_str());
       return Annotate(status, "cannot write a checkpoint to " + dir_);
     }
-    // A restored state has a lower version than the acknowledged one. A crash after this line leaves
-    // the old checkpoint, which has a version that is acknowledged too.
+    // A restored state has a lower version than the acknowledged one. A crash after this line
+    // leaves the old checkpoint, which has a version that is acknowledged too.
     TD_ASSIGN_OR_RETURN(const uint64_t acknowledged, ReadAcknowledged());
     if (snapshot.version < acknowledged) TD_RETURN_IF_ERROR(WriteAcknowledged(snapshot.version));
     // This batch atomically replaces the record of the old checkpoint, which names the old value

@@ -144,7 +144,7 @@ class PserverService final : public PserverHandlers {
   ServerUnaryReactor* RestoreCheckpoint(CallbackServerContext* context,
                                         const RestoreCheckpointRequest* request,
                                         RestoreCheckpointReply* reply) override {
-    return Work(context, PserverCall::kRestoreCheckpoint, [this, request, reply]() -> Status {
+    const auto restore = [this, request, reply]() -> Status {
       TD_RETURN_IF_ERROR(CheckJob(request->job()));
       const Time begin = SteadyNow();
       TD_ASSIGN_OR_RETURN(const uint64_t version, durable_.Restore(request->cut()));
@@ -154,7 +154,8 @@ class PserverService final : public PserverHandlers {
       // Without this wait, a promotion could return to the state before the restore.
       return options_.source == nullptr ? OkStatus()
                                         : options_.source->AwaitStandbys(begin + kRestoreWait);
-    });
+    };
+    return Work(context, PserverCall::kRestoreCheckpoint, restore, &restores_);
   }
   ServerUnaryReactor* PullState(CallbackServerContext* context, const PullStateRequest* request,
                                 PullStateReply* reply) override {
@@ -329,15 +330,17 @@ class PserverService final : public PserverHandlers {
   // If the caller disconnects, the wait ends.
   ServerUnaryReactor* HandWaiting(CallbackServerContext* context, PserverCall call, Runner* runner,
                                   std::function<void(const Finish&, const void* tag)> body);
-  // Runs `body` on a worker thread. Replies with the status of `body` when its changes are logged.
+  // Runs `body` on a thread of `runner` (null: threads_.others). Replies with the status of `body`
+  // when its changes are logged.
   ServerUnaryReactor* Work(CallbackServerContext* context, PserverCall call,
-                           std::function<Status()> body) {
-    return Hand(
-        context, call, &threads_.others, [this, body = std::move(body)](const Finish& finish) {
-          const Status status = body();
-          shard_.WhenLogged(
-              [status, finish](const Status& written) { finish(status.ok() ? written : status); });
-        });
+                           std::function<Status()> body, Runner* runner = nullptr) {
+    return Hand(context, call, runner == nullptr ? &threads_.others : runner,
+                [this, body = std::move(body)](const Finish& finish) {
+                  const Status status = body();
+                  shard_.WhenLogged([status, finish](const Status& written) {
+                    finish(status.ok() ? written : status);
+                  });
+                });
   }
 
   // Like Work, but replies when the changes of `body` are durable. After the reply, clients that
@@ -363,6 +366,8 @@ class PserverService final : public PserverHandlers {
   Deadlines& deadlines_;
   const RealClock clock_;
   StateLog log_{clock_};
+  // For restores, which wait for standbys up to kRestoreWait. They must not occupy threads_.others.
+  ThreadPool restores_{"restores", 1, 16};
   HeldChanges changes_;
 };
 

@@ -92,11 +92,10 @@ StatusOr<uint64_t> Shard::Checkpoints::Replace(SnapshotLoader& loader,
   const uint64_t last = std::max(shard_.replay_.last_number(), header.log_number);
   if (record) TD_RETURN_IF_ERROR(record(last));
   shard_.migrations_.Restore(moves, header);
-  const Status back =
-      Aborted(
-          "the call failed, because this server was restored from the state of version %d [TD4015]; "
-          "hint: restart the trainers",
-          header.version);
+  const Status back = Aborted(
+      "the call failed, because this server was restored from the state of version %d [TD4015]; "
+      "hint: restart the trainers",
+      header.version);
   shard_.calls_.FailAll(back, turn.ready());
   shard_.OnHoldEnded(shard_.hold_.End(back), turn.ready());
   state.rollbacks += state.params != nullptr;

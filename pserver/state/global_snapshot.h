@@ -36,7 +36,7 @@ struct SnapshotRequest {
 // Identifies a global snapshot in a store.
 struct SnapshotName {
   uint64_t number = 0;
-  int64_t time_us = 0;  // microseconds of Unix time on the coordinator's clock; 0: unknown
+  int64_t time_us = 0;   // microseconds of Unix time on the coordinator's clock; 0: unknown
   bool rebuilt = false;  // made of a stored state and the log; never was the state of the server
 };
 // A global snapshot on the disk of a server.

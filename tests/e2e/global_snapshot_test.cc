@@ -239,6 +239,13 @@ TEST_F(CutTest, KeptSnapshotsAreListedAndRestoredByNumberAndTime) {
   const auto back = Answer({"restore", "--snapshot=" + std::to_string(oldest), "-o", "json"});
   EXPECT_EQ(back["snapshot"].get<uint64_t>(), oldest);
   ExpectOneState(before[2]);
+  // The later ones are abandoned, so the newest is the restored one.
+  const auto after = Tandem({"snapshots", "-o", "json"});
+  ASSERT_EQ(after->Wait(60), 0) << after->Output();
+  for (const auto& snapshot : nlohmann::json::parse(after->Output())) {
+    EXPECT_EQ(snapshot["abandoned"].get<bool>(), snapshot["snapshot"].get<uint64_t>() > oldest);
+  }
+  EXPECT_EQ(Answer({"restore", "--snapshot", "-o", "json"})["snapshot"].get<uint64_t>(), oldest);
   for (const auto& [time, number] : newest) {
     const auto at = Answer({"restore", "--at=" + time, "-o", "json"});
     EXPECT_EQ(at["snapshot"].get<uint64_t>(), number) << time;

@@ -16,6 +16,7 @@
 #include "trainer/modes/server_silence.h"
 #include "trainer/modes/state/scope_state.h"
 #include "trainer/modes/table_checks.h"
+#include "trainer/ps/file_rows_wait.h"
 #include "trainer/ps/rpc_log.h"
 #include "trainer/ps/server_waits.h"
 #include "trainer/ps/table_file.h"
@@ -76,6 +77,9 @@ class PserverMode final : public Membership,
  private:
   ps::PsOptions ClientOptions();
   Status CountSlices(const std::vector<ps::PsVariable>& variables);
+  // Calls `fetch`, which waits for the initial values, as long as the leader loads files of rows.
+  StatusOr<uint64_t> AwaitValues(ps::PsClient& client,
+                                 const std::function<StatusOr<uint64_t>()>& fetch) const;
   StatusOr<std::vector<ps::PsSlot>> SlotsOf(const TensorMap& state) const;
 
   const PserverOptions options_;
@@ -208,8 +212,10 @@ StatusOr<int64_t> PserverMode::Join(const graph::Program& program, exec::Scope& 
       return take(piece);
     });
   };
-  TD_ASSIGN_OR_RETURN(const uint64_t version,
-                      client.InitOrFetch(tensors, static_cast<uint64_t>(step), slots, source));
+  TD_ASSIGN_OR_RETURN(const uint64_t version, AwaitValues(client, [&] {
+                        return client.InitOrFetch(tensors, static_cast<uint64_t>(step), slots,
+                                                  source);
+                      }));
   // Copies the pulled values into the scope. On the CPU `values` share the scope's memory. On a
   // device `values` are copies.
   TD_RETURN_IF_ERROR(PutInto(values, "of the pservers", scope));
@@ -220,6 +226,18 @@ StatusOr<int64_t> PserverMode::Join(const graph::Program& program, exec::Scope& 
   if (!options_.continues_steps) return step;
   TD_ASSIGN_OR_RETURN(const std::vector<ps::PsServerInfo> servers, client.ServerInfo());
   return static_cast<int64_t>(ps::StepsPushed(servers));
+}
+
+StatusOr<uint64_t> PserverMode::AwaitValues(
+    ps::PsClient& client, const std::function<StatusOr<uint64_t>()>& fetch) const {
+  if (options_.init.empty() || options_.common.leader()) return fetch();
+  const auto rows = [&client]() -> StatusOr<uint64_t> {
+    TD_ASSIGN_OR_RETURN(const std::vector<ps::PsServerInfo> servers, client.ServerInfo());
+    uint64_t sent = 0;
+    for (const ps::PsServerInfo& server : servers) sent += server.rows;
+    return sent;
+  };
+  return AwaitFileRows(fetch, rows, RealClock());
 }
 
 std::function<Status(const std::string& path)> PserverMode::Writer() {

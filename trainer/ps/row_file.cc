@@ -23,7 +23,7 @@ namespace tandem::trainer {
 namespace {
 
 constexpr double kProgressSeconds = 5;                       // time between two log lines
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // of UTF-8, at the begin of a file
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // at the begin of files in UTF-8
 
 Status WrongWidth(const std::string& path, const std::string& where, const RowTable& table,
                   uint64_t found) {
