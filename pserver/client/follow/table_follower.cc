@@ -19,8 +19,6 @@ using Range = FollowedBuckets::Range;
 
 // Pause before a failed request is repeated.
 constexpr Duration kRetryPause = std::chrono::milliseconds(100);
-// Pause between two requests for the addresses of servers that joined the job.
-constexpr Duration kMapPause = std::chrono::milliseconds(500);
 
 // Returns whether an error of a server that has never replied otherwise is final: the caller's
 // arguments, or the settings of the server, are wrong.
@@ -132,11 +130,9 @@ struct TableFollower::Reply {
   size_t server = 0;
   Status status;
   FetchChangesReply body;
-  std::optional<ExchangeMapReply> map;  // the reply to AskForServers
 };
 
 struct TableFollower::Server {
-  std::string address;
   std::string name;        // in messages
   bool learned = false;    // the server joined the job later, and may have left
   bool requested = false;  // a request is under way
@@ -180,14 +176,14 @@ TableFollower::TableFollower(const std::vector<std::string>& servers, ReaderOpti
       channel_(std::move(channel)),
       inbox_(std::make_shared<ReplyInbox<Reply>>()),
       token_(std::make_unique<ChangeToken>()),
-      buckets_(servers.size(), follow_.bucket_begin, follow_.bucket_end) {
+      buckets_(servers.size(), follow_.bucket_begin, follow_.bucket_end),
+      finder_(*channel_, options_, servers) {
   for (const std::string& address : servers) AddServer(address);
 }
 
 void TableFollower::AddServer(const std::string& address) {
   const auto index = static_cast<int>(servers_.size());
   servers_.push_back(std::make_unique<Server>());
-  servers_.back()->address = address;
   servers_.back()->name = PserverName(index, address);
 }
 
@@ -264,38 +260,15 @@ void TableFollower::SendRequest(size_t server) {
   channel_->Call(static_cast<int>(server), rpc::PserverCall::kFetchChanges,
                  rpc::EncodedProto(request), channel_->Now() + options_.timeout,
                  [inbox = inbox_, server](const Status& status, codec::Fragments bytes) {
-                   Reply reply{.server = server, .status = status, .body = {}, .map = {}};
+                   Reply reply{.server = server, .status = status, .body = {}};
                    if (status.ok()) reply.status = rpc::ParseMessage(bytes, &reply.body);
                    inbox->Add(std::move(reply));
                  });
 }
 
-void TableFollower::AskForServers() {
-  const Time now = channel_->Now();
-  if (now < next_map_) return;
-  next_map_ = now + kMapPause;
-  const size_t server = map_server_++ % servers_.size();
-  ExchangeMapRequest request;
-  request.set_job(options_.job);
-  request.set_observer(true);
-  channel_->Call(static_cast<int>(server), rpc::PserverCall::kExchangeMap,
-                 rpc::EncodedProto(request), now + options_.timeout,
-                 [inbox = inbox_, server](const Status& status, codec::Fragments bytes) {
-                   Reply reply{.server = server, .status = status, .body = {}, .map = {}};
-                   reply.map.emplace();
-                   if (status.ok()) reply.status = rpc::ParseMessage(bytes, &*reply.map);
-                   inbox->Add(std::move(reply));
-                 });
-}
-
-void TableFollower::LearnServers(const BucketMapDef& map) {
-  for (const ServerAddress& joined : map.server()) {
-    const bool known = std::ranges::any_of(
-        servers_, [&](const auto& server) { return server->address == joined.address(); });
-    if (known) continue;
-    const Status added = channel_->AddServer(static_cast<int>(servers_.size()), joined.address());
-    if (!added.ok()) continue;  // the error about rows without a server follows
-    AddServer(joined.address());
+void TableFollower::LearnServers() {
+  for (const std::string& address : finder_.Take()) {
+    AddServer(address);
     servers_.back()->learned = true;
     buckets_.AddServer();
   }
@@ -315,10 +288,6 @@ StatusOr<std::optional<TableChange>> TableFollower::TakeReply() {
   std::optional<Reply> taken = inbox_->Take();
   if (!taken) return std::nullopt;
   Reply& reply = *taken;
-  if (reply.map) {
-    if (reply.status.ok()) LearnServers(reply.map->map());
-    return std::nullopt;
-  }
   Server& server = *servers_[reply.server];
   server.requested = false;
   std::vector<float> values;
@@ -444,7 +413,8 @@ Status TableFollower::CheckPatience() {
     return OkStatus();
   }
   if (!unowned_since_) unowned_since_ = now;
-  AskForServers();
+  finder_.Ask();
+  LearnServers();
   if (now - *unowned_since_ < options_.timeout) return OkStatus();
   unowned_since_ = now;
   return OutOfRange(

@@ -18,9 +18,9 @@
 #include "pserver/client/carrier/reader_options.h"
 #include "pserver/client/follow/followed_buckets.h"
 #include "pserver/client/follow/reply_inbox.h"
+#include "pserver/client/follow/server_finder.h"
 
 namespace tandem {
-class BucketMapDef;
 class ChangeToken;
 class FetchChangesReply;
 }  // namespace tandem
@@ -109,10 +109,7 @@ class TableFollower {
   void AddServer(const std::string& address);
   void SendRequests();
   void SendRequest(size_t server);
-  // Asks a server for the addresses of servers that joined the job, because no known server serves
-  // some rows.
-  void AskForServers();
-  void LearnServers(const BucketMapDef& map);
+  void LearnServers();  // follows the servers that joined the job
   // Handles the oldest reply. nullopt: there is none, or it has no change for the caller.
   StatusOr<std::optional<TableChange>> TakeReply();
   Status TakeError(Server& server, const Status& error);
@@ -137,9 +134,7 @@ class TableFollower {
   bool was_current_ = false;
   std::bitset<kRowBuckets> sent_;      // buckets of which the caller may have rows
   std::optional<Time> unowned_since_;  // no server serves some buckets since this time
-  // Next request for the addresses of servers, and the server that gets it.
-  Time next_map_ = Time::min();
-  size_t map_server_ = 0;
+  ServerFinder finder_;
 };
 
 }  // namespace tandem::ps

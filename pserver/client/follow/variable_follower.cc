@@ -18,7 +18,7 @@ constexpr Duration kErrorPause = std::chrono::milliseconds(100);
 constexpr Duration kIdlePause = std::chrono::seconds(1);
 // Time for which a server may hold a request until it has a new version.
 constexpr Duration kHold = std::chrono::seconds(2);
-// Time after the hold at which the call itself fails.
+// Time after the hold up to which a server replies that it has no new version.
 constexpr Duration kGrace = std::chrono::seconds(2);
 
 }  // namespace
@@ -32,7 +32,7 @@ struct VariableFollower::Part {
 struct VariableFollower::Reply {
   size_t server = 0;
   Status status;
-  uint64_t version = 0;
+  uint64_t version = 0, incarnation = 0;
   std::vector<Part> parts;
 };
 
@@ -51,12 +51,16 @@ struct VariableFollower::Server {
   bool known = false;         // `ranges` has the wanted slices of the server
   std::vector<Range> ranges;  // empty and known: the server has no part of the variables
   uint64_t version = 0;       // version of its values; valid if known
+  uint64_t incarnation = 0;   // incarnation of the server that sent them; valid if known
   bool requested = false;
+  // Slices have moved since the request under way, which may not ask for all slices of the server.
+  bool forgotten = false;
   bool probes = false;  // the next request asks for the version alone
   Request last = Request::kAll;
   Time sent, next_request;
   std::optional<Time> failing_since;
-  Status error;  // valid if failing_since has a value
+  Time failed;   // time of the first error since then; valid if failing_since has a value
+  Status error;  // the newest error since then; valid if failing_since has a value
 };
 
 StatusOr<std::unique_ptr<VariableFollower>> VariableFollower::Connect(
@@ -80,11 +84,15 @@ VariableFollower::VariableFollower(const std::vector<std::string>& servers, Read
     : options_(std::move(options)),
       follow_(std::move(follow)),
       channel_(std::move(channel)),
-      inbox_(std::make_shared<ReplyInbox<Reply>>()) {
-  for (size_t s = 0; s < servers.size(); ++s) {
-    servers_.push_back(std::make_unique<Server>());
-    servers_.back()->name = PserverName(static_cast<int>(s), servers[s]);
-  }
+      inbox_(std::make_shared<ReplyInbox<Reply>>()),
+      finder_(*channel_, options_, servers) {
+  for (const std::string& address : servers) AddServer(address);
+}
+
+void VariableFollower::AddServer(const std::string& address) {
+  const auto index = static_cast<int>(servers_.size());
+  servers_.push_back(std::make_unique<Server>());
+  servers_.back()->name = PserverName(index, address);
 }
 
 VariableFollower::~VariableFollower() { channel_->Close(); }
@@ -126,10 +134,13 @@ void VariableFollower::SendRequest(size_t server) {
   PullRequest request;
   request.set_job(options_.job);
   request.set_observer(true);
-  Duration wait = options_.timeout;
+  // The reply to a held request may take as long as that to any other request, because it has all
+  // values.
+  Duration wait = options_.timeout, limit = options_.timeout + kGrace;
   if (to.last == Request::kNew) {
     request.set_min_version(to.version + follow_.every);
     wait = kHold;
+    limit += kHold;
   }
   // Without ranges, the reply has all slices, also those that have moved to the server.
   const bool named = to.last == Request::kProbe || !follow_.variables.empty();
@@ -143,11 +154,12 @@ void VariableFollower::SendRequest(size_t server) {
   }
   request.set_timeout_ms(static_cast<uint64_t>(std::max<int64_t>(1, Millis(wait))));
   to.requested = true;
+  to.forgotten = false;
   to.sent = channel_->Now();
   channel_->Call(static_cast<int>(server), rpc::PserverCall::kPull, rpc::EncodedProto(request),
-                 channel_->Now() + wait + kGrace,
+                 channel_->Now() + limit,
                  [inbox = inbox_, server](const Status& status, codec::Fragments bytes) {
-                   Reply reply{.server = server, .status = status, .version = 0, .parts = {}};
+                   Reply reply{.server = server, .status = status, .parts = {}};
                    if (status.ok()) reply.status = Decode(bytes, reply);
                    inbox->Add(std::move(reply));
                  });
@@ -156,6 +168,7 @@ void VariableFollower::SendRequest(size_t server) {
 Status VariableFollower::Decode(codec::Fragments bytes, Reply& reply) {
   TD_ASSIGN_OR_RETURN(const codec::CodedPullReply coded, codec::DecodePullReply(bytes));
   reply.version = coded.version;
+  reply.incarnation = coded.server_incarnation;
   for (const codec::CodedSlice& slice : coded.slices) {
     if (slice.desc.dtype != DType::kF32) {
       return DataLoss("variable %s has another type than f32", slice.variable);
@@ -193,13 +206,16 @@ StatusOr<std::optional<VariableChange>> VariableFollower::TakeReply() {
   const Time now = channel_->Now();
   if (server.last == Request::kProbe) {
     server.probes = false;
-    // A restored checkpoint has a lower version, of which the follower needs all values.
-    server.known = reply.version >= server.version;
+    // After a restore, which changes the incarnation, or after a restart, the follower needs all
+    // values, even if the server has reached the same version again.
+    server.known = !server.forgotten && reply.version >= server.version &&
+                   reply.incarnation == server.incarnation;
     server.next_request = now;
     return std::nullopt;
   }
   server.version = reply.version;
-  server.known = true;
+  server.incarnation = reply.incarnation;
+  server.known = !server.forgotten;
   VariableChange change{.versions = {}, .changed = Store(server, std::move(reply.parts))};
   server.next_request = now + (server.ranges.empty() ? kIdlePause : follow_.interval);
   // The first change has all variables.
@@ -249,23 +265,50 @@ std::optional<std::string> VariableFollower::Incomplete() const {
   return std::nullopt;
 }
 
+std::optional<std::string> VariableFollower::LackedWithout(const Server* without) const {
+  TD_REQUIRE(complete_);
+  std::map<std::string, std::map<int64_t, int64_t>> parts;  // numbers of elements by offset
+  for (const auto& server : servers_) {
+    if (server.get() == without || !server->known) continue;
+    for (const Server::Range& r : server->ranges) parts[r.variable][r.offset] = r.numel;
+  }
+  for (const auto& [name, values] : values_) {
+    int64_t end = 0;
+    for (const auto& [offset, numel] : parts[name]) {
+      if (offset != end) break;
+      end += numel;
+    }
+    if (end != std::ssize(values)) return name;
+  }
+  return std::nullopt;
+}
+
 void VariableFollower::Forget() {
-  for (const auto& server : servers_) server->known = false;
+  for (const auto& server : servers_) {
+    server->known = false;
+    server->forgotten = server->requested;
+  }
 }
 
 Status VariableFollower::TakeError(Server& server, const Status& error) {
   const Time now = channel_->Now();
-  const bool held =
-      server.last == Server::Request::kNew && error.code() == StatusCode::kDeadlineExceeded;
+  const bool held = server.last == Server::Request::kNew &&
+                    error.code() == StatusCode::kDeadlineExceeded &&
+                    now - server.sent < kHold + kGrace;
   if (held) {
-    // The server has no new version, or does not reply at all: the next request finds out.
+    // The server has no new version, or has restored a checkpoint: the next request finds out.
     server.probes = true;
     server.next_request = now;
     return OkStatus();
   }
   server.error = Annotate(error, server.name);
   server.next_request = now + kErrorPause;
-  if (!server.failing_since) server.failing_since = server.sent;
+  if (!server.failing_since) {
+    server.failing_since = server.sent;
+    server.failed = now;
+    // The server may have been drained: other servers may have its slices now.
+    Forget();
+  }
   switch (error.code()) {
     case StatusCode::kPermissionDenied:
     case StatusCode::kUnauthenticated:
@@ -275,7 +318,6 @@ Status VariableFollower::TakeError(Server& server, const Status& error) {
     case StatusCode::kResourceExhausted:
     case StatusCode::kDeadlineExceeded:
     case StatusCode::kCancelled:
-      server.known = false;
       return OkStatus();
     default:
       // A slice has moved to another server.
@@ -288,22 +330,43 @@ Status VariableFollower::CheckPatience() {
   const Time now = channel_->Now();
   for (const auto& server : servers_) {
     if (!server->failing_since || now - *server->failing_since < options_.timeout) continue;
+    // After Forget, the other servers need time to say which slices they have.
+    const bool replied = std::ranges::all_of(
+        servers_, [&](const auto& other) { return other->known || other->failing_since; });
+    if (!replied && now - server->failed < options_.timeout) continue;
     server->failing_since = now;  // for the next call of Next
-    return server->error;
+    if (!complete_ || LackedWithout(server.get())) return server->error;
+    server->ranges.clear();
+    server->next_request = now + kIdlePause;
   }
-  if (complete_) return OkStatus();
-  const bool replied = std::ranges::all_of(servers_, [](const auto& s) { return s->known; });
+  // A drained server does not reply, and has no slices.
+  const bool replied = std::ranges::all_of(servers_, [&](const auto& s) {
+    return s->known || (complete_ && s->failing_since && s->ranges.empty());
+  });
   if (!replied) return OkStatus();
-  const std::optional<std::string> lacks = Incomplete();
-  if (!lacks) return OkStatus();
-  Forget();
+  const std::optional<std::string> lacks = complete_ ? LackedWithout(nullptr) : Incomplete();
+  if (!lacks) {
+    incomplete_since_.reset();
+    return OkStatus();
+  }
+  return FindServers(*lacks);
+}
+
+Status VariableFollower::FindServers(const std::string& variable) {
+  const Time now = channel_->Now();
+  finder_.Ask();
+  for (const std::string& address : finder_.Take()) AddServer(address);
+  if (now >= next_search_) {
+    Forget();
+    next_search_ = now + (complete_ ? kIdlePause : kErrorPause);
+  }
   if (!incomplete_since_) incomplete_since_ = now;
   if (now - *incomplete_since_ < options_.timeout) return OkStatus();
   incomplete_since_ = now;
   return NotFound(
       "the named servers have no dense variable \"%s\", or lack a part of it [TD4034]; hint: name "
       "all pservers of the job, or one replica of each; tandem vars lists the variables",
-      *lacks);
+      variable);
 }
 
 }  // namespace tandem::ps

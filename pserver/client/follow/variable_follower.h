@@ -15,6 +15,7 @@
 #include "pserver/client/carrier/ps_channel.h"
 #include "pserver/client/carrier/reader_options.h"
 #include "pserver/client/follow/reply_inbox.h"
+#include "pserver/client/follow/server_finder.h"
 
 namespace tandem::ps {
 
@@ -34,11 +35,12 @@ struct VariableChange {
   std::vector<std::string> changed;  // names of the variables whose values are new, ascending
 };
 
-// A follower. All values of one server are of one version of this server; different servers may
-// have different versions. The first change has complete values of all variables. A follower that
-// is slow gets the newest values, and never holds up training: a server keeps nothing for it. A
-// follower needs no token, because each change has all values of a server. Not thread-safe: one
-// thread uses a follower.
+// A follower. It learns the address of a pserver that joins the job later from the others. All
+// values of one server are of one version of this server; different servers may have different
+// versions. The first change has complete values of all variables. A follower that is slow gets the
+// newest values, and never holds up training: a server keeps nothing for it. A follower needs no
+// token, because each change has all values of a server. Not thread-safe: one thread uses a
+// follower.
 class VariableFollower {
  public:
   // Connects to the servers of a job: its pservers, or one replica of each. Blocks for at most
@@ -51,9 +53,11 @@ class VariableFollower {
 
   // Returns the next change; nullopt: there was none for `timeout`. Blocks. After an error, Next
   // may be called again. Errors:
-  // - NOT_FOUND: no server has had a part of a named variable for ReaderOptions::timeout.
+  // - NOT_FOUND: no server has had a part of a variable for ReaderOptions::timeout.
   // - UNAUTHENTICATED, PERMISSION_DENIED: the secret or the certificate is wrong.
-  // - UNAVAILABLE, DEADLINE_EXCEEDED: a server has not replied for ReaderOptions::timeout.
+  // - UNAVAILABLE, DEADLINE_EXCEEDED: a server has not replied for ReaderOptions::timeout, and
+  // other
+  //   servers do not have all variables. The values of a server must arrive in this time.
   // - CANCELLED: ReaderOptions::stop returned true.
   StatusOr<std::optional<VariableChange>> Next(Duration timeout);
 
@@ -70,6 +74,7 @@ class VariableFollower {
                    VariableFollowOptions follow, std::unique_ptr<PsChannel> channel);
   static Status Decode(codec::Fragments bytes, Reply& reply);
   bool IsWanted(const std::string& variable) const;
+  void AddServer(const std::string& address);
   void SendRequests();
   void SendRequest(size_t server);
   Time NextRequest() const;
@@ -80,6 +85,12 @@ class VariableFollower {
   std::vector<std::string> Store(Server& server, std::vector<Part> parts);
   // Returns the name of a variable of which a part is missing; nullopt: all are complete.
   std::optional<std::string> Incomplete() const;
+  // Returns the first variable of which no server except `without` has all parts; nullopt: there is
+  // none, as after a drain of that server. REQUIRES: the caller has got all variables.
+  std::optional<std::string> LackedWithout(const Server* without) const;
+  // Looks for servers that joined the job, because all servers have replied and lack a part of
+  // `variable`. Returns NOT_FOUND if this has lasted for too long.
+  Status FindServers(const std::string& variable);
   // Requests all slices of all servers again, because slices have moved.
   void Forget();
   Status CheckPatience();
@@ -92,6 +103,8 @@ class VariableFollower {
   std::map<std::string, std::vector<float>> values_;
   bool complete_ = false;  // the caller has got all variables
   std::optional<Time> incomplete_since_;
+  Time next_search_ = Time::min();  // next call of Forget because of a missing part
+  ServerFinder finder_;
 };
 
 }  // namespace tandem::ps

@@ -2,6 +2,11 @@
 // servers: restarts, restores, replicas.
 #include "pserver/client/follow/variable_follower.h"
 
+#include <atomic>
+#include <thread>
+
+#include "pserver/client/carrier/grpc_ps_channel.h"
+#include "pserver/client/moves/bucket_migrator.h"
 #include "tests/unit/pserver/replica_fixture.h"
 
 namespace tandem::pserver {
@@ -40,10 +45,23 @@ class FollowVariablesTest : public ReplicaTest {
     TrainSync(&client, &model_, 0, from, to, &status);
     ASSERT_TRUE(status.ok()) << status;
   }
+  // Trains from step `from` until `moves` has returned: in sync mode, a move ends at a step.
+  void TrainDuring(ps::PsClient& client, uint64_t from, const std::function<Status()>& moves) {
+    std::atomic<bool> moved = false;
+    Status status;
+    std::thread mover([&] {
+      status = moves();
+      moved = true;
+    });
+    for (uint64_t step = from; !moved; ++step) Train(client, step, step + 1);
+    mover.join();
+    ASSERT_TRUE(status.ok()) << status;
+  }
   static std::unique_ptr<ps::VariableFollower> Follow(const std::vector<std::string>& servers,
-                                                      ps::VariableFollowOptions follow = {}) {
+                                                      ps::VariableFollowOptions follow = {},
+                                                      Duration timeout = kPatience) {
     follow.interval = std::chrono::milliseconds(1);
-    auto follower = ps::VariableFollower::Connect(servers, {.timeout = kPatience}, follow);
+    auto follower = ps::VariableFollower::Connect(servers, {.timeout = timeout}, follow);
     CHECK(follower.ok()) << follower.status();
     return *std::move(follower);
   }
@@ -66,6 +84,7 @@ class FollowVariablesTest : public ReplicaTest {
   }
 
   Model model_;
+  std::vector<std::unique_ptr<ps::VariableFollower>> followers_;
 };
 
 TEST_F(FollowVariablesTest, AFollowerGetsAllVariablesAndThenEachVersion) {
@@ -176,6 +195,89 @@ TEST_F(FollowVariablesTest, AFollowerContinuesAfterRestartsAndRestores) {
     model_.params[i] = saved.at(model_.variables[i].name);
   }
   Await(*follower);
+}
+
+// The server has the same version before and after the restore, but other values.
+TEST_F(FollowVariablesTest, ARestoreToTheSameVersionIsNoticed) {
+  Start("a", 0);
+  const auto client = Trainer();
+  Train(*client, 0, 4);
+  ASSERT_TRUE(servers_[0]->SaveCheckpoint().ok());
+  const Values saved = Expected();
+  Train(*client, 4, 6);
+  const auto follower = Follow(endpoints_);
+  Await(*follower);
+  // A request for the next version is under way.
+  EXPECT_TRUE(follower->Next(std::chrono::milliseconds(50)).ok());
+  ASSERT_EQ(*client->Restore(), 4u);
+  for (size_t i = 0; i < model_.variables.size(); ++i) {
+    model_.params[i] = saved.at(model_.variables[i].name);
+  }
+  for (uint64_t step = 4; step < 6; ++step) {
+    const auto gradients = model_.Gradients(/*trainer=*/1, step);
+    ASSERT_TRUE(PushAndWait(*client, step, 0.01f, model_.View(gradients)).ok());
+    ASSERT_TRUE(PullAndWait(*client, step + 1, model_.Tensors()).ok());
+  }
+  Await(*follower);
+}
+
+// After a drain, the other servers have all variables, and the drained server has ended.
+TEST_F(FollowVariablesTest, AFollowerContinuesAfterADrain) {
+  Start("a", 0);
+  Start("b", 1);
+  const auto client = Trainer();
+  Train(*client, 0, 2);
+  for (const std::vector<std::string>& variables :
+       {std::vector<std::string>(), std::vector<std::string>{"fc_0.w", "fc_0.b", "fc_1.w"}}) {
+    followers_.push_back(Follow(endpoints_, {.variables = variables}, std::chrono::seconds(2)));
+    Await(*followers_.back());
+  }
+  const auto channel = *ps::GrpcPsChannel::Connect(endpoints_, {});
+  ps::BucketMigrator mover(*channel, endpoints_, {});
+  ASSERT_TRUE(mover.Leave(1).ok());
+  TrainDuring(*client, 2, [&] {
+    const auto before = mover.Where();
+    if (!before.ok()) return before.status();
+    return mover.Run(ps::PlanDrain(*before, 1), [](const ps::MoveProgress&) {});
+  });
+  channel->Close();
+  servers_[1].reset();
+  for (const auto& follower : followers_) {
+    Await(*follower);
+    // Later, the drained server does not count as one that does not reply.
+    const Time until = SteadyNow() + std::chrono::seconds(5);
+    while (SteadyNow() < until) {
+      const auto change = follower->Next(std::chrono::milliseconds(100));
+      ASSERT_TRUE(change.ok()) << change.status();
+    }
+    EXPECT_EQ(follower->variables(), Expected());
+  }
+}
+
+// The follower learns the address of a server that joins the job from the others.
+TEST_F(FollowVariablesTest, AServerThatJoinsLaterIsFollowed) {
+  Start("a", 0);
+  const auto client = Trainer();
+  Train(*client, 0, 2);
+  const std::vector<std::string> first = endpoints_;
+  const auto follower = Follow(first);
+  Await(*follower);
+  Start("b", 1);
+  const auto channel = *ps::GrpcPsChannel::Connect(first, {});
+  ps::BucketMigrator mover(*channel, first, {});
+  ASSERT_TRUE(mover.Add(endpoints_[1]).ok());
+  TrainDuring(*client, 2, [&] {
+    const auto before = mover.Where();
+    if (!before.ok()) return before.status();
+    const auto transfers = ps::PlanRebalance(*before);
+    EXPECT_FALSE(transfers.empty());
+    return mover.Run(transfers, [](const ps::MoveProgress&) {});
+  });
+  Await(*follower);
+  const auto change = follower->Next(kPatience / 20);
+  ASSERT_TRUE(change.ok()) << change.status();
+  EXPECT_EQ(follower->variables(), Expected());
+  channel->Close();
 }
 
 TEST_F(FollowVariablesTest, AReplicaAnswersFollowers) {
