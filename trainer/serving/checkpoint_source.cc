@@ -11,8 +11,8 @@
 namespace tandem::trainer {
 
 StatusOr<std::unique_ptr<CheckpointSource>> CheckpointSource::Load(const std::string& path) {
-  CpuDevice host;
-  TD_ASSIGN_OR_RETURN(Checkpoint checkpoint, LoadCheckpoint(path, host));
+  auto dense = std::make_shared<DenseValues>();
+  TD_ASSIGN_OR_RETURN(Checkpoint checkpoint, LoadCheckpoint(path, *dense->host));
   auto source = std::make_unique<CheckpointSource>();
   source->step_ = checkpoint.step;
   source->seed_ = checkpoint.seed;
@@ -23,7 +23,6 @@ StatusOr<std::unique_ptr<CheckpointSource>> CheckpointSource::Load(const std::st
     };
     TD_RETURN_IF_ERROR(ReadTableFile(checkpoint.tables, add));
   }
-  auto dense = std::make_shared<DenseValues>();
   dense->version = absl::StrFormat("step %d", checkpoint.step);
   dense->tensors = std::move(checkpoint.params);
   dense->tensors.merge(checkpoint.state);

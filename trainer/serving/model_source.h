@@ -7,6 +7,7 @@
 #include <string>
 
 #include "common/base/status.h"
+#include "common/tensor/device.h"
 #include "kernels/graph/program.h"
 #include "trainer/files/safetensors.h"
 
@@ -15,6 +16,7 @@ namespace tandem::trainer {
 // The parameters and states of a model that every prediction needs. Tables whose rows are read one
 // by one are not part of it.
 struct DenseValues {
+  std::shared_ptr<CpuDevice> host = std::make_shared<CpuDevice>();  // has the memory of `tensors`
   std::string version;  // version of the values, for users: "step 1200", or the servers' updates
   TensorMap tensors;    // by variable, in host memory
 };

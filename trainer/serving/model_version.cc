@@ -129,7 +129,7 @@ Status ModelVersion::PrepareScopes(const DenseValues& dense) {
     program_.PutValues(dense, *scopes_.back());
   }
   MutexLock lock(mu_);
-  dense_ = std::make_shared<DenseValues>(DenseValues{dense.version, {}});
+  dense_ = std::make_shared<DenseValues>(DenseValues{.version = dense.version});
   refreshed_ = SteadyNow();
   return OkStatus();
 }

@@ -18,10 +18,9 @@ StatusOr<std::shared_ptr<const DenseValues>> ServerSource::Dense() {
   TD_ASSIGN_OR_RETURN(const ps::Reader::Dense read, reader_->ReadDense());
   auto dense = std::make_shared<DenseValues>();
   dense->version = "update " + absl::StrJoin(read.versions, ",");
-  CpuDevice host;
   for (const auto& [name, values] : read.variables) {
     const TensorDesc desc{DType::kF32, Shape{static_cast<int64_t>(values.size())}};
-    TD_ASSIGN_OR_RETURN(const Tensor tensor, Tensor::Make(desc, host));
+    TD_ASSIGN_OR_RETURN(const Tensor tensor, Tensor::Make(desc, *dense->host));
     std::ranges::copy(values, tensor.span<float>().begin());
     dense->tensors[name] = tensor;
   }
