@@ -1,17 +1,22 @@
 // Tests the parts of a supervisor without a job: the order in which it stops processes, the
 // members, the waits, and the first failure.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 #include <chrono>
 #include <filesystem>
 #include <memory>
 
 #include "common/launcher/elastic_world.h"
+#include "common/os/ports.h"
 #include "deploy/launch/first_failure.h"
 #include "deploy/launch/job_process.h"
 #include "deploy/launch/job_processes.h"
 #include "deploy/launch/job_record.h"
+#include "deploy/launch/pserver_sockets.h"
 #include "deploy/launch/replica_restarts.h"
 #include "deploy/launch/server_group.h"
 #include "deploy/launch/stop_sequence.h"
@@ -210,6 +215,31 @@ TEST(ServerGroupEndTest, AMemberThatDoesNotEndHangs) {
   EXPECT_EQ(group.Awaited(), "member 0 has not replied, member 1 ends");
   group.OnEnded(1);
   EXPECT_EQ(group.Awaited(), "member 0 has not replied, member 1 does not run");
+}
+
+// Other programs cannot get the ports of a replica while it does not run. The replica can.
+TEST(PserverSocketsTest, PortsOfReplicasAreReserved) {
+  const int first = *FreePorts("127.0.0.1", 2);
+  LaunchPlan plan;
+  plan.processes.emplace_back();
+  ProcessPlan& replica = plan.processes.back();
+  replica.role = Role::kReplica;
+  replica.replica = 0;
+  replica.endpoint = {"127.0.0.1", first, true};
+  replica.resp_port = first + 1;
+  PserverSockets sockets;
+  ASSERT_TRUE(sockets.Open(plan).ok());
+  for (const int port : {first, first + 1}) {
+    const Fd other(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_NE(bind(other.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    const StatusOr<Fd> own = BindPort("127.0.0.1", port);
+    ASSERT_TRUE(own.ok()) << own.status();
+    EXPECT_EQ(listen(own->get(), 1), 0);
+  }
 }
 
 }  // namespace
