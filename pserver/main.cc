@@ -61,8 +61,11 @@ DEFINE_string(wal_sync, "interval",
 DEFINE_int32(wal_sync_interval_ms, 100, "Time between two syncs with wal_sync=interval");
 DEFINE_int32(standbys, 0,
              "Number of standbys of this server: processes that keep a copy of its state, one of "
-             "which replaces it when it is lost. A push is acknowledged when a majority of the "
-             "server and its standbys has logged it. Needs durability=logged");
+             "which replaces it when it is lost. Needs durability=logged");
+DEFINE_string(replication, "quorum",
+              "With standbys: when a push is acknowledged: quorum (when a majority of the server "
+              "and its standbys has logged it) or async (when the server has logged it; pushes "
+              "that are lost with its disk are counted)");
 DEFINE_int32(member, 0,
              "With standbys: number of this process among the server and its standbys, from 0");
 DEFINE_int32(member_fd, -1,
@@ -301,6 +304,10 @@ Status SetMember(ServerProcessOptions* options) {
   }
   server.standbys = FLAGS_standbys;
   server.member = FLAGS_member;
+  TD_ASSIGN_OR_RETURN(server.replication, ParseReplication(FLAGS_replication));
+  if (server.standbys == 0 && server.replication == Replication::kAsync) {
+    return InvalidArgument("--replication=async has no effect without --standbys [TD1005]");
+  }
   if (!options->member_socket.valid()) return OkStatus();
   if (server.standbys == 0) {
     return InvalidArgument("--member_fd has no effect without --standbys [TD1005]");

@@ -69,9 +69,10 @@ struct PserverOptions {
   // With kReplayable: maximum bytes of the sent pushes that a trainer keeps for a replay. A push
   // that would exceed the maximum waits until the trainer has dropped pushes of earlier steps.
   uint64_t keep_bytes_max = uint64_t{1} << 30;
-  // Number of standby servers; 0: none. With standbys (kLogged only), a push is acknowledged when a
-  // majority of this server and its standbys has logged it (docs/internals/replication.md).
+  // Number of standby servers; 0: none. Needs kLogged (docs/internals/replication.md).
   int standbys = 0;
+  // With standbys: when a push is acknowledged.
+  Replication replication = Replication::kQuorum;
   // Number of this process among the server's primary and standbys, from 0 to `standbys`.
   int member = 0;
   // Limit of the memory for the rows of all tables in bytes (row_tiers.h); 0: unlimited. Rows

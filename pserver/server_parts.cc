@@ -79,7 +79,8 @@ StatusOr<std::unique_ptr<ServerParts>> ServerParts::Open(const PserverOptions& o
     parts->source_ =
         std::make_unique<LogSource>(std::move(source), *parts->storage_, parts->clock_);
     parts->terms_ = std::make_unique<TermKeeper>(
-        TermKeeper::Options{options.standbys, &RandomNumber}, *parts->storage_, *parts->source_);
+        TermKeeper::Options{options.standbys, &RandomNumber, options.replication}, *parts->storage_,
+        *parts->source_);
   }
   parts->MakeShard();
   return parts;
@@ -152,6 +153,7 @@ void ServerParts::MakeShard() {
   }
   made.shard.workers = row_workers_.get();
   made.logged = options_.durability != Durability::kNone;
+  made.shard.replication = options_.replication;
   made.shard.replayable = options_.durability == Durability::kReplayable;
   made.shard.keep_bytes_max = options_.keep_bytes_max;
   made.log.sync = options_.wal_sync;
@@ -171,7 +173,8 @@ void ServerParts::MakeShard() {
   if (source_ != nullptr) {
     made.log.on_written = [this](std::span<const LogEntry> entries) { OnWritten(entries); };
     made.on_first_stored = [this] {
-      if (options_.standbys != 0) durable_->log()->AwaitStandbys();
+      const bool waits = options_.standbys != 0 && options_.replication == Replication::kQuorum;
+      if (waits) durable_->log()->AwaitStandbys();
     };
     made.on_restore_begin = [this] { return terms_->OnRestoreBegin(); };
     made.on_restore_end = [this](DurableShard::RestoreEnd end) {

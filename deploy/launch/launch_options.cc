@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "collective/rendezvous/rendezvous_url.h"
 #include "common/base/keep_rules.h"
+#include "common/base/nearest.h"
 #include "common/strategy/setting_names.h"
 #include "proto/job.pb.h"
 
@@ -45,7 +46,7 @@ StatusOr<std::optional<LaunchMode>> ModeFlag(const ParsedArgs& args) {
 StatusOr<LaunchMode> ChooseMode(const ParsedArgs& args, LaunchMode of_file) {
   std::string about_servers, about_ranks;
   for (const char* name : {"servers", "workers", "heter_workers", "heter_place", "pserver_data_dir",
-                           "durability", "pserver_place", "standbys", "replicas"}) {
+                           "durability", "pserver_place", "standbys", "replication", "replicas"}) {
     if (args.Has(name)) about_servers = Spelled(args, name);
   }
   for (const char* name : {"nproc", "ips"}) {
@@ -247,10 +248,18 @@ Status NeedLog(const ParsedArgs& args, const std::string& flag, LaunchOptions& o
 }
 
 Status FillStandbys(const ParsedArgs& args, LaunchOptions& options) {
-  if (!args.Has("standbys")) return OkStatus();
-  const std::string flag = Spelled(args, "standbys");
   TD_ASSIGN_OR_RETURN(options.pservers.standbys, args.GetInt("standbys", 0, 0, kStandbysMax));
-  if (options.pservers.standbys == 0) return OkStatus();
+  options.pservers.replication = args.Get("replication", "quorum");
+  if (options.pservers.replication != "quorum" && options.pservers.replication != "async") {
+    return InvalidArgument("%s: expected quorum or async [TD1006]%s", Spelled(args, "replication"),
+                           OrDidYouMean(options.pservers.replication, {"quorum", "async"}));
+  }
+  if (options.pservers.standbys == 0) {
+    if (!args.Has("replication")) return OkStatus();
+    return InvalidArgument("%s has no effect without --standbys [TD1005]; hint: set --standbys=1",
+                           Spelled(args, "replication"));
+  }
+  const std::string flag = Spelled(args, "standbys");
   TD_RETURN_IF_ERROR(NeedLog(args, "standbys", options));
   // A lost server continues only with a new standby, so the job needs restarts.
   if (options.supervision.max_restarts == 0) {
@@ -461,6 +470,10 @@ std::vector<FlagSpec> PserverFlags() {
        "number of standbys of each pserver: processes with a copy of its state, one of which "
        "replaces it when it is lost with its directory (default 0; needs --pserver_data_dir; sets "
        "--max_restarts=10)"},
+      {"replication", "", "WHEN",
+       "when pservers with standbys acknowledge a push: quorum (default; when a majority of the "
+       "members has logged it) or async (when the primary has logged it; pushes that are lost with "
+       "its disk are counted; not for sync training, streams and tandem rebalance)"},
       {"replicas", "", "N",
        "number of read replicas of each pserver: processes with a copy of its state that answer "
        "readers (default 0; needs --pserver_data_dir; sets --max_restarts=10)"},

@@ -117,6 +117,7 @@ ProcessPlan Pserver(const LaunchOptions& options, const ServerSettings& settings
   if (member >= 0) {
     p.argv.push_back(absl::StrFormat("--standbys=%d", options.pservers.standbys));
     p.argv.push_back(absl::StrFormat("--member=%d", member));
+    if (!plan.quorum) p.argv.push_back("--replication=async");
   }
   if (!options.pservers.place.empty()) p.argv.push_back("--place=" + options.pservers.place);
   AddNetworkFlags(options, plan, p);
@@ -441,6 +442,7 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   plan.socket_dir = socket_dir;
   plan.servers = static_cast<int>(options.pservers.endpoints.size());
   plan.standbys = options.pservers.standbys;
+  plan.quorum = options.pservers.replication != "async";
   plan.replicas = options.pservers.replicas;
   plan.pserver_data_dir = options.pservers.data_dir;
   plan.pservers = JoinEndpoints(options.pservers.endpoints);

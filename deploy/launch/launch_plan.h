@@ -62,6 +62,7 @@ struct LaunchPlan {
   // Numbers of pservers (without standbys) and of trainers in the whole job.
   int servers = 0, workers = 0;
   int standbys = 0;              // number of standbys of each pserver
+  bool quorum = true;            // whether a push waits for a majority of the members
   int replicas = 0;              // number of read replicas of each pserver
   std::string pserver_data_dir;  // directory of the pservers' state; empty: none
   int heter_workers = 0;         // number of heter workers, which have the highest worker numbers

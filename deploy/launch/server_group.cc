@@ -9,8 +9,20 @@
 
 namespace tandem::deploy {
 
-ServerGroup::ServerGroup(int index, int members)
-    : index_(index), members_(static_cast<size_t>(members)) {
+namespace {
+
+// States of one history with a greater key are later.
+auto KeyOf(const MemberReport& r) { return std::make_tuple(r.term, r.start, r.last); }
+
+}  // namespace
+
+bool ServerGroup::Member::HasLostEntries() const {
+  return report && furthest && report->history == furthest->history &&
+         KeyOf(*report) < KeyOf(*furthest);
+}
+
+ServerGroup::ServerGroup(int index, int members, bool quorum)
+    : index_(index), quorum_(quorum), members_(static_cast<size_t>(members)) {
   TD_REQUIRE(index >= 0 && members >= 2);
 }
 
@@ -21,11 +33,11 @@ ServerGroup::Member& ServerGroup::Of(int member) {
 
 void ServerGroup::OnStarted(int member) {
   TD_REQUIRE(!Of(member).running);
-  Of(member) = {.running = true};
+  Of(member) = {.running = true, .furthest = Of(member).furthest};
 }
 
 void ServerGroup::OnEnded(int member) {
-  Of(member) = {};
+  Of(member) = {.furthest = Of(member).furthest};
   if (member != primary_) return;
   primary_ = -1;
   serving_ = false;
@@ -47,6 +59,7 @@ bool ServerGroup::OnReport(int member, const MemberReport& report) {
   m.answered = true;
   m.unanswered = 0;
   m.report = report;
+  if (report.has_state && report.complete && !m.HasLostEntries()) m.furthest = report;
   had_state_ = had_state_ || report.has_state;
   if (member == primary_) term_ = std::max(term_, report.term);
   const bool begins = member == primary_ && report.primary && !serving_;
@@ -113,20 +126,18 @@ std::vector<ServerGroup::Command> ServerGroup::Next() {
 }
 
 std::vector<ServerGroup::Command> ServerGroup::Choose() {
-  size_t votes = 0, with_state = 0;
+  size_t votes = 0, with_state = 0, lost = 0;
   int best = -1, first = -1;
   uint64_t term = term_;
-  const auto key = [&](int m) {
-    const MemberReport& r = *Of(m).report;
-    return std::make_tuple(r.term, r.start, r.last);
-  };
   for (int m = 0; m < static_cast<int>(members_.size()); ++m) {
     const MemberReport* const vote = Vote(Of(m));
     if (vote == nullptr) continue;
     ++votes;
     if (first < 0) first = m;
     term = std::max(term, vote->term);
-    if (!vote->has_state || !vote->complete) continue;
+    // Without a quorum, an incomplete state is useful: the server counts the pushes that it lacks.
+    if (!vote->has_state || (quorum_ && !vote->complete)) continue;
+    lost += Of(m).HasLostEntries();
     ++with_state;
     if (best >= 0 && Of(best).report->history != vote->history) {
       refused_ = absl::StrFormat(
@@ -135,16 +146,18 @@ std::vector<ServerGroup::Command> ServerGroup::Choose() {
           best, m, index_);
       return Refuse();
     }
-    if (best < 0 || key(m) > key(best)) best = m;
+    if (best < 0 || KeyOf(*vote) > KeyOf(*Of(best).report)) best = m;
   }
-  const size_t all = members_.size(), needed = all - all / 2;
+  const size_t all = members_.size(), needed = quorum_ ? all - all / 2 : 1;
   // For the first choice, waits for the votes of all members. Otherwise the group might not know
   // the term of a slow member that has the latest term, and could use this term a second time.
-  if (choices_ == 0 && votes < all) return {};
+  if ((choices_ == 0 || !quorum_) && votes < all) return {};
   // A state with the term 0 is from an earlier job in which the server had no standbys. If only one
   // member has such a state, and no other member has a state, it is the latest state.
   const bool alone = votes == all && with_state == 1 && Of(best).report->term == 0;
-  if (with_state >= needed || alone) {
+  // A member whose disk has lost entries counts only after all other members have reported.
+  const size_t known = votes < all ? with_state - lost : with_state;
+  if (known >= needed || alone) {
     term = (term / kTermStride + 1) * kTermStride;
     return Appoint(best, {MemberCommand::Kind::kPromote, term, ""});
   }

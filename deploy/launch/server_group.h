@@ -41,8 +41,11 @@ class ServerGroup {
   // The limit for a member that ends, because it closes its store.
   static constexpr int kUnansweredMaxEnd = 30;
 
-  // `index`: index of the server, for messages. REQUIRES: members >= 2.
-  ServerGroup(int index, int members);
+  // `index`: index of the server, for messages. `quorum`: whether a push is acknowledged only after
+  // a majority of the members has logged it. Otherwise only the primary is sure to have a push, so
+  // the group waits for the reports of all members, then promotes the latest. REQUIRES:
+  // members >= 2.
+  ServerGroup(int index, int members, bool quorum = true);
 
   void OnStarted(int member);  // a process of this member was started
   void OnEnded(int member);    // the process of this member has ended
@@ -75,6 +78,12 @@ class ServerGroup {
     int unanswered = 0;    // number of requests since the last report
     bool refused = false;  // true: the member got the command kRefuse
     std::optional<MemberReport> report;
+    // The latest complete state that any process of the member reported.
+    std::optional<MemberReport> furthest;
+    // Returns whether the reported state is older than `furthest`, because the disk has lost the
+    // newest log entries. A server loses them with the power of its host unless it runs with
+    // --wal_sync=always.
+    bool HasLostEntries() const;
   };
 
   Member& Of(int member);
@@ -88,6 +97,7 @@ class ServerGroup {
   std::vector<Command> Refuse();
 
   const int index_;
+  const bool quorum_;
   std::vector<Member> members_;
   int primary_ = -1;
   bool serving_ = false;    // true: the chosen member serves

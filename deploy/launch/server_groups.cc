@@ -21,7 +21,7 @@ ServerGroups::ServerGroups(const LaunchPlan& plan, JobJournal& journal, JobProce
     : journal_(journal), processes_(processes) {
   if (plan.standbys == 0) return;
   for (const ProcessPlan& p : plan.processes) {
-    if (p.member >= 0) groups_.try_emplace(p.rank, p.rank, plan.standbys + 1);
+    if (p.member >= 0) groups_.try_emplace(p.rank, p.rank, plan.standbys + 1, plan.quorum);
   }
 }
 

@@ -283,6 +283,7 @@ Status PsClient::Barrier(const std::string& name) {
 Status PsClient::Complete() {
   CompleteRequest request;
   impl_->requests.FillCaller(&request);
+  for (const uint64_t number : impl_->pusher.Ended()) request.add_ended(number);
   Status first;
   for (const PsServer* const server : impl_->placement.Servers()) {
     const auto reply = std::make_shared<CompleteReply>();

@@ -55,6 +55,7 @@ class Pusher {
   Status AppendRows(const std::vector<PsConstRows>& rows, const OwnerMap& owners,
                     const std::set<size_t>& all, std::vector<PushPart>& parts) const;
   void Number(std::span<PushPart> parts);
+  std::vector<uint64_t> Ended() { return numbering_.Ended(); }
   // Sends one message for each part of `pushes`. Adds each pull of `pulls` to a push to the same
   // server, if there is one, and sends all other pulls separately. `done` receives the version of
   // the pulls, or of the pushes if there are no pulls. REQUIRES: the parts are numbered.

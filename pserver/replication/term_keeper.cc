@@ -18,7 +18,8 @@ Status TermKeeper::Begin(LogTerm term, std::optional<LogSource::Predecessor> pre
   TD_RETURN_IF_ERROR(storage_.files()->SetTerm(term));
   TD_RETURN_IF_ERROR(storage_.files()->SetComplete());  // others take the state from this server
   // Before the first values, a server has acknowledged nothing that a standby needs.
-  if (options_.standbys != 0 && log.initialised) log.log.AwaitStandbys();
+  const bool waits = options_.standbys != 0 && options_.replication == Replication::kQuorum;
+  if (waits && log.initialised) log.log.AwaitStandbys();
   source_.BeginTerm(term, log.log.written(), predecessor);
   return OkStatus();
 }

@@ -18,6 +18,7 @@ class TermKeeper {
   struct Options {
     int standbys = 0;                  // number of standbys of the server
     std::function<uint64_t()> random;  // returns a random number other than 0
+    Replication replication = Replication::kQuorum;
   };
   // The log of the state that a term begins with, and whether the state has its initial values.
   struct Log {
@@ -29,8 +30,8 @@ class TermKeeper {
   TermKeeper(Options options, Storage& storage, LogSource& source);
 
   // Begins to send the log to standbys and replicas as the primary of a new term, which is stored
-  // first. From now on, acknowledgements wait for standbys. A term without a history begins a new
-  // one. REQUIRES: a new history has no predecessor.
+  // first. From now on, acknowledgements wait for standbys with kQuorum. A term without a history
+  // begins a new one. REQUIRES: a new history has no predecessor.
   Status Begin(LogTerm term, std::optional<LogSource::Predecessor> predecessor, const Log& log);
   // Does the same after a start as a primary. The term follows the stored term.
   Status Resume(const Log& log);

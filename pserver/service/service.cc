@@ -108,7 +108,8 @@ class PserverService final : public PserverHandlers {
                                CompleteReply* reply) override {
     return Hand(context, PserverCall::kComplete, &threads_.others,
                 [this, request, reply](const Finish& finish) {
-                  const StatusOr<int> left = shard_.Complete(CallerOf(*request));
+                  const StatusOr<int> left =
+                      shard_.Complete(CallerOf(*request), NumbersOf(*request));
                   if (!left.ok()) return finish(left.status());
                   reply->set_trainers_left(static_cast<uint32_t>(*left));
                   Tell(log_.Left(CallerOf(*request).trainer, *left));

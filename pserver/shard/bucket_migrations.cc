@@ -49,6 +49,12 @@ Status BucketMigrations::CheckMovable(const std::string& job) const {
 
 Status BucketMigrations::CheckFreeze(const FreezeRequest& request) const {
   const int index = state_.options.index;
+  // A loss of the primary's disk could lose the end of a move, so that two servers own a row.
+  if (state_.options.replication == Replication::kAsync) {
+    return FailedPrecondition(
+        "--replication=async of the pserver does not support moves of rows, because the loss of a "
+        "move would leave two owners [TD4038]; hint: use --replication=quorum");
+  }
   if (request.target < 0 || (request.target == index && !state_.sync())) {
     return InvalidArgument(
         "pserver %d cannot move row buckets to pserver %d: the request names an invalid target",

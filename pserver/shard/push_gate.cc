@@ -73,6 +73,11 @@ StatusOr<PushVerdict> PushGate::Check(const PushHead& head) const {
         "[TD4015]; hint: restart the trainers",
         head.caller.trainer, DisplayStep(head.step), t.once_steps);
   }
+  if (head.once && state_.options.replication == Replication::kAsync) {
+    return FailedPrecondition(
+        "--replication=async of the pserver does not support streams, because it may lose steps "
+        "[TD4038]; hint: use --replication=quorum");
+  }
   // An older incarnation of the trainer has pushed this step to this server. The new incarnation
   // repeats the step because other servers still need it.
   if (head.once && !state_.sync() && head.step < t.once_adopted) return PushVerdict::kDuplicate;

@@ -77,6 +77,12 @@ StatusOr<ConfigureResult> Shard::Configure(const CallerId& caller, const ShardCo
         "enable_dc_asgd is not supported with durability replayable, because retransmitted "
         "gradients are not compensated [TD1108]; hint: use --durability=logged");
   }
+  if (options_.replication == Replication::kAsync && config.mode == UpdatePolicy::kSync) {
+    return FailedPrecondition(
+        "--replication=async of the pserver does not support sync training, because a server that "
+        "lost a step cannot continue with the others [TD4038]; hint: use --replication=quorum, or "
+        "a_sync training");
+  }
   MutexLock lock(mu_);
   TD_RETURN_IF_ERROR(state_.broken);
   // A trainer that configures the server is going to push, so the log must have free space.
@@ -178,7 +184,7 @@ Status Shard::Greet(const CallerId& caller) {
   return AdmitCaller(caller);
 }
 
-StatusOr<int> Shard::Complete(const CallerId& caller) {
+StatusOr<int> Shard::Complete(const CallerId& caller, const SentNumbers& numbers) {
   Turn turn(*this);
   TD_RETURN_IF_ERROR(AdmitCaller(caller));
   const TrainerRegistry::Trainer& t = state_.trainers[caller.trainer];
@@ -189,7 +195,8 @@ StatusOr<int> Shard::Complete(const CallerId& caller) {
         caller.trainer, t.once_steps);
   }
   if (!t.completed) {
-    state_.journal.Note(CompleteRecord{caller});
+    state_.journal.Note(CompleteRecord{caller, numbers});
+    CountLostPushes(caller.trainer, numbers, 0);
     CompleteTrainer(caller.trainer, turn.ready());
   }
   int left = 0;
@@ -365,6 +372,7 @@ Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
     TD_RETURN_IF_ERROR(CompensateDelay(head, factor, *state_.params, ticket));
   }
   state_.journal.NotePush(head, ticket);
+  CountLostPushes(head.caller.trainer, head.numbers, head.sequence);
   t.taken.Take(head.sequence);
   t.numbers.Raise(head.numbers);
   t.last_step = head.step;
@@ -388,6 +396,16 @@ Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
   }
   Advance(begin, ready);
   return OkStatus();
+}
+
+void Shard::CountLostPushes(int trainer, const SentNumbers& numbers, uint64_t sequence) {
+  if (options_.replication != Replication::kAsync) return;
+  const int64_t change = state_.trainers[trainer].CountLost(numbers, sequence, options_.index);
+  if (change <= 0) return;
+  counters_.lost_pushes.Add(static_cast<double>(change));
+  LOG_IF(WARNING, !state_.journal.replaying())
+      << change << " acknowledged pushes of trainer " << trainer
+      << " were lost with the previous primary of this server (--replication=async)";
 }
 
 void Shard::ApplyStepIfComplete(Ready& ready) {
@@ -492,6 +510,7 @@ Status Shard::ReplayChange(ReplayQueue::Change change, Ready& ready) {
               },
               [&](const CompleteRecord& r) TD_REQUIRES(mu_) {
                 TD_RETURN_IF_ERROR(AdmitCaller(r.caller));
+                CountLostPushes(r.caller.trainer, r.numbers, 0);
                 CompleteTrainer(r.caller.trainer, ready);
                 return OkStatus();
               },

@@ -120,9 +120,9 @@ class Shard {
   // call receives CANCELLED. Has no effect if no such call waits.
   void Leave(const void* tag);
 
-  // Records that the trainer sends no more pushes. Returns the number of trainers that have not
-  // completed.
-  StatusOr<int> Complete(const CallerId& caller);
+  // Records that the trainer sends no more pushes. `numbers`: see PushHeader. Returns the number of
+  // trainers that have not completed.
+  StatusOr<int> Complete(const CallerId& caller, const SentNumbers& numbers = {});
 
   // Calls `done` when all changes made so far are logged. The owner must not acknowledge a change
   // earlier. Without a log, calls `done` immediately.
@@ -189,6 +189,9 @@ class Shard {
   Status TakeNewPush(const PushHead& head, PushTicket ticket, bool skip, Ready& ready)
       TD_REQUIRES(mu_);
   Status TakePush(const PushHead& head, PushTicket ticket, Ready& ready) TD_REQUIRES(mu_);
+  // Replication::kAsync: counts the pushes of `numbers` that this server has lost. `sequence`: the
+  // push that arrives; 0: none.
+  void CountLostPushes(int trainer, const SentNumbers& numbers, uint64_t sequence) TD_REQUIRES(mu_);
   void ApplyStepIfComplete(Ready& ready) TD_REQUIRES(mu_);
   void CompleteTrainer(int trainer, Ready& ready) TD_REQUIRES(mu_);
   // Increases the version by one. `begin`: time at which the update began.

@@ -25,7 +25,7 @@ ShardCounters::ShardCounters(Metrics& m)
       skipped(m.GetCounter("tandem_pserver_nonfinite_pushes_total", "Pushes with NaN or infinity",
                            {{"outcome", "skipped"}})),
       lost_pushes(m.GetCounter("tandem_pserver_lost_pushes_total",
-                               "Pushes that were lost with their trainer and the server")),
+                               "Acknowledged pushes that were lost with a server")),
       missing_pushes(
           m.GetGauge({"tandem_pserver_pushes_awaiting_replay", "tandem_pserver_owed_pushes"},
                      "Pushes that a restarted server waits for")),

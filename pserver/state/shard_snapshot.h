@@ -26,8 +26,8 @@ struct TrainerPushState {
   uint64_t incarnation = 0;
   bool completed = false;
   SequenceWindow applied;
-  // Number of pushes since the job began whose values were lost with the trainer and the server; 0
-  // in sync mode.
+  // Number of pushes since the job began whose values were lost with the trainer and the server, or
+  // with the disk of the primary (Replication::kAsync); 0 in sync mode.
   uint64_t lost_pushes = 0;
   SentNumbers numbers = {};
   // Number of the trainer's steps that the shard has, and this number at the begin of the

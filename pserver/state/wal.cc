@@ -12,4 +12,11 @@ StatusOr<WalSync> ParseWalSync(const std::string& text) {
                          text, OrDidYouMean(text, {"none", "interval", "always"}));
 }
 
+StatusOr<Replication> ParseReplication(const std::string& text) {
+  if (text == "quorum") return Replication::kQuorum;
+  if (text == "async") return Replication::kAsync;
+  return InvalidArgument("unknown replication \"%s\", expected quorum or async [TD1006]%s", text,
+                         OrDidYouMean(text, {"quorum", "async"}));
+}
+
 }  // namespace tandem::pserver

@@ -37,9 +37,10 @@ struct AdoptRecord {
   CallerId caller;
   uint64_t step = 0;
 };
-// The trainer sends no more pushes.
+// The trainer sends no more pushes. `numbers`: see PushHeader.
 struct CompleteRecord {
   CallerId caller;
+  SentNumbers numbers = {};
 };
 using LogRecord = std::variant<PushRecord, OrderRecord, AdoptRecord, CompleteRecord, MoveRecord>;
 
@@ -60,6 +61,16 @@ enum class WalSync : uint8_t {
 };
 // Parses "none", "interval" or "always".
 StatusOr<WalSync> ParseWalSync(const std::string& text);
+
+// When a server with standbys acknowledges a change.
+enum class Replication : uint8_t {
+  kQuorum,  // when a majority of the server and its standbys has logged it
+  // When the server has logged it. If the server is lost with its disk, the newest changes are lost
+  // with it. The next primary counts the lost pushes (Shard::Complete, TrainerPushState).
+  kAsync
+};
+// Parses "quorum" or "async".
+StatusOr<Replication> ParseReplication(const std::string& text);
 
 // The interface of the log. Thread-safe.
 class WriteAheadLog {

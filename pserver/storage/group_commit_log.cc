@@ -69,15 +69,16 @@ void GroupCommitLog::Append(LogEntry entry) {
   if (options_.on_work) options_.on_work();
 }
 
-void GroupCommitLog::WhenLogged(Written done) {
+void GroupCommitLog::Wait(Written done, bool replicated) {
   Status now;
   {
     MutexLock lock(mu_);
-    if (appended_ > Acknowledged() && !closed_) {
-      waiting_.push_back({appended_, std::move(done)});
+    const bool waits = appended_ > Acknowledged(replicated);
+    if (waits && !closed_) {
+      waiting_.push_back({appended_, replicated, std::move(done)});
       return;
     }
-    if (appended_ > Acknowledged()) now = status_;
+    if (waits) now = status_;
   }
   done(now);
 }
@@ -112,15 +113,16 @@ Status GroupCommitLog::Write() {
   return appended;
 }
 
-uint64_t GroupCommitLog::Acknowledged() const {
-  return awaits_standbys_ ? std::min(written_, replicated_) : written_;
+uint64_t GroupCommitLog::Acknowledged(bool replicated) const {
+  return awaits_standbys_ || replicated ? std::min(written_, replicated_) : written_;
 }
 
 std::vector<GroupCommitLog::Waiting> GroupCommitLog::TakeReady(bool all) {
-  const uint64_t last = Acknowledged();
-  TD_REQUIRE(last <= written_ && written_ <= appended_);
-  const auto rest = std::stable_partition(
-      waiting_.begin(), waiting_.end(), [=](const Waiting& w) { return all || w.number <= last; });
+  TD_REQUIRE(written_ <= appended_);
+  const uint64_t last[] = {Acknowledged(false), Acknowledged(true)};
+  const auto rest = std::stable_partition(waiting_.begin(), waiting_.end(), [&](const Waiting& w) {
+    return all || w.number <= last[w.replicated ? 1 : 0];
+  });
   std::vector<Waiting> ready(std::make_move_iterator(waiting_.begin()),
                              std::make_move_iterator(rest));
   waiting_.erase(waiting_.begin(), rest);

@@ -48,7 +48,9 @@ class GroupCommitLog final : public WriteAheadLog {
   ~GroupCommitLog() override;  // calls Close
   Status Ready(uint64_t bytes) override;
   void Append(LogEntry entry) override;
-  void WhenLogged(Written done) override;
+  void WhenLogged(Written done) override { Wait(std::move(done), /*replicated=*/false); }
+  // Like WhenLogged, but also waits for standbys without AwaitStandbys.
+  void WhenReplicated(Written done) { Wait(std::move(done), /*replicated=*/true); }
 
   // Writes all waiting entries in one write, then calls the callbacks of the entries. Only one
   // thread at a time may call Turn.
@@ -72,15 +74,17 @@ class GroupCommitLog final : public WriteAheadLog {
  private:
   struct Waiting {
     uint64_t number;  // number of the entry for which the callback waits
+    bool replicated;  // true: it waits for standbys
     Written done;
   };
+  void Wait(Written done, bool replicated);
   Status Write();
   // Records `status`, the result of the write. Calls the callbacks whose entries are written; after
   // an error, calls all callbacks.
   void Release(const Status& status);
   // Returns the number of the last entry that is written and, if the callbacks wait for standby
   // servers, replicated.
-  uint64_t Acknowledged() const TD_REQUIRES(mu_);
+  uint64_t Acknowledged(bool replicated) const TD_REQUIRES(mu_);
   // Removes and returns the callbacks whose entries are acknowledged; `all`: all callbacks.
   std::vector<Waiting> TakeReady(bool all) TD_REQUIRES(mu_);
 

@@ -99,7 +99,8 @@ Encoded Encode(const LogRecord& record) {
                 return Encoded{LogKind::kAdopt, EncodeHeader({.caller = r.caller, .step = r.step})};
               },
               [](const CompleteRecord& r) {
-                return Encoded{LogKind::kComplete, EncodeHeader({.caller = r.caller})};
+                return Encoded{LogKind::kComplete,
+                               EncodeHeader({.caller = r.caller, .numbers = r.numbers})};
               },
               [](const MoveRecord& r) { return EncodeMove(r); }},
       record);
@@ -192,7 +193,9 @@ StatusOr<LogEntry> DecodeLogEntry(uint64_t number, std::string_view bytes) {
   push->header = LoggedFields(std::move(push->header));
   PushHeader& header = push->header;
   if (kind == LogKind::kOrder) return LogEntry{number, OrderRecord{std::move(header)}};
-  if (kind == LogKind::kComplete) return LogEntry{number, CompleteRecord{std::move(header.caller)}};
+  if (kind == LogKind::kComplete) {
+    return LogEntry{number, CompleteRecord{std::move(header.caller), std::move(header.numbers)}};
+  }
   if (kind == LogKind::kAdopt) {
     return LogEntry{number, AdoptRecord{std::move(header.caller), header.step}};
   }

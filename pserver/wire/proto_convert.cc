@@ -96,6 +96,10 @@ StatusOr<TableSpec> TableFromProto(const TableDef& def) {
 
 }  // namespace
 
+SentNumbers NumbersOf(const CompleteRequest& r) {
+  return {.sent = {}, .ended = {r.ended().begin(), r.ended().end()}};
+}
+
 StatusOr<SliceSpec> FromProto(const SliceDef& def) {
   if (def.dtype() != F32) {
     return InvalidArgument("slice of %s has element type %d, but only f32 is supported",

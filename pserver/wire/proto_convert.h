@@ -34,6 +34,8 @@ CallerId CallerOf(const Request& r) {
           r.incarnation()};
 }
 
+SentNumbers NumbersOf(const CompleteRequest& r);
+
 // Converts values of slices and slots by copying them. INVALID_ARGUMENT: the tensor is not f32 [n]
 // with n elements in `content`. DATA_LOSS: a checksum does not match.
 StatusOr<SliceValues> FromProto(const SliceTensor& slice);

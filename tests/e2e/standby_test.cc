@@ -359,6 +359,38 @@ TEST_F(StandbyTest, LostServersChangeNoBitOfASyncJob) {
   EXPECT_EQ(ResultOf("killed").params_sha256, quiet.result.params_sha256) << output;
 }
 
+// A primary is lost with its directory while its standby is stopped. The pushes that only the
+// primary had are lost, and the new primary counts each of them.
+TEST_F(StandbyTest, AsyncReplicationCountsTheLostPushes) {
+  Args launch = Launch(1, 1);
+  launch.push_back("--replication=async");
+  StartLedger(launch);
+  int fetches = 1;
+  for (int round = 0; round < 4 && !HasFailure(); ++round) {
+    const int primary = AwaitWhole(0, fetches);
+    ASSERT_GE(primary, 0);
+    const auto standby = static_cast<pid_t>(PidOf(0, 1 - primary));
+    ASSERT_EQ(kill(standby, SIGSTOP), 0);
+    for (int i = 0; i < 10; ++i) SecondsToNextPushes();
+    Kill(0, primary, /*lose=*/true);
+    ASSERT_EQ(kill(standby, SIGCONT), 0);
+    fetches = Fetches(0, 2) + 1;
+    SecondsToNextPushes();
+  }
+  const LedgerSum sum = Compare();
+  const std::optional<StatusReply> status = StatusOf(0);
+  ASSERT_TRUE(status);
+  int64_t counted = 0;
+  for (const TrainerStatus& t : status->trainer()) {
+    counted += static_cast<int64_t>(t.lost_pushes());
+  }
+  EXPECT_GE(counted, 20);
+  EXPECT_EQ(counted, sum.lost_rows);
+  EXPECT_EQ(sum.doubled, 0);
+  std::printf("async replication: %lld pushes acknowledged, %lld lost, all counted\n",
+              static_cast<long long>(sum.acknowledged), static_cast<long long>(sum.lost_rows));
+}
+
 // A stopped process is killed when it has not replied to tandemrun for some seconds.
 TEST_F(StandbyTest, AStoppedMemberIsReplaced) {
   StartLedger(Launch(1, 1));

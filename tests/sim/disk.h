@@ -47,6 +47,7 @@ class SimDisk {
   // may or may not take effect.
   void DieIn(uint64_t operations, std::function<void()> kill);
   void FullUntil(Time when) { full_until_ = when; }
+  bool full() const { return world_.Now() < full_until_; }
   // Global snapshots by number.
   const std::map<uint64_t, ShardSnapshot>& cuts() const { return cuts_; }
 

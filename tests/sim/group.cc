@@ -18,6 +18,7 @@ SimGroup::SimGroup(int index, const SimServerOptions& options, bool deaths_while
     : index_(index),
       world_(world),
       wal_sync_(options.wal_sync),
+      replication_(options.replication),
       deaths_while_damaged_(deaths_while_damaged) {
   CHECK(options.group.standbys > 0 && options.checkpoints != nullptr);
   for (int m = 0; m <= options.group.standbys; ++m) {
@@ -45,7 +46,7 @@ void SimGroup::Start() {
 }
 
 void SimGroup::Launch() {
-  group_ = std::make_unique<ServerGroup>(index_, members());
+  group_ = std::make_unique<ServerGroup>(index_, members(), replication_ == Replication::kQuorum);
   for (int m = 0; m < members(); ++m) StartMember(m);
 }
 
@@ -153,7 +154,7 @@ void SimGroup::OnTerm(int member, const LogTerm& term, uint64_t last) {
   NoteTold();
   Shard& shard = this->member(member).shard();
   const uint64_t version = shard.Info().version;
-  if (version >= told_) return;
+  if (version >= told_ || replication_ == Replication::kAsync) return;
   Wrong(
       absl::StrFormat("member %d of server %d becomes the primary with version %d, but version "
                       "%d was in a reply",
@@ -241,7 +242,7 @@ bool SimGroup::MayLose() {
     return false;
   }
   return std::all_of(members_.begin(), members_.end(), [](const auto& m) {
-    return m->known && m->server->alive() && !m->server->paused();
+    return m->known && m->server->alive() && !m->server->paused() && !m->server->disk().full();
   });
 }
 
@@ -275,6 +276,10 @@ void SimGroup::End(int member, Loss loss) {
   if (std::exchange(m.known, false)) group_->OnEnded(member);
   Send(group_->Next());
   StartSoon(member);
+}
+
+void SimGroup::FillDisk(int member, Duration pause) {
+  if (MayDie(member)) Of(member).server->disk().FullUntil(world_.Now() + pause);
 }
 
 void SimGroup::KillSoon(int member, Loss loss) {

@@ -43,6 +43,9 @@ class SimGroup final : public SimAddress {
   // kNone. If `deaths_while_damaged` is false, no other member can be killed until the group is
   // whole again. Does nothing if the member must not be killed now.
   void Kill(int member, Loss loss);
+  // Makes the disk of a member full for the time `pause`. Does nothing if the member must not be
+  // killed now, because a member that cannot store its term ends.
+  void FillDisk(int member, Duration pause);
   // Calls Kill during one of the next operations of the member's disk.
   void KillSoon(int member, Loss loss);
   // Kills all members and the launcher, and starts them again.
@@ -102,6 +105,7 @@ class SimGroup final : public SimAddress {
   const int index_;
   SimWorld& world_;
   const WalSync wal_sync_;
+  const Replication replication_;
   const bool deaths_while_damaged_;
   std::unique_ptr<deploy::ServerGroup> group_;
   std::vector<std::unique_ptr<Member>> members_;

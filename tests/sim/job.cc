@@ -190,6 +190,7 @@ SimServerOptions SimJob::ServerOptions() const {
                            plan_.forget_previous,
                            plan_.replayable,
                            plan_.keep_bytes_max};
+  options.replication = plan_.replication;
   options.changed_rows_max = plan_.changed_rows_max;
   if (plan_.standbys != 0 || plan_.followers != 0) {
     options.checkpoints = std::make_shared<SimCheckpoints>();

@@ -49,8 +49,9 @@ struct SimPlan {
   // Number of standbys of each server; 0: none. A job with standbys moves no buckets and takes no
   // global snapshots, and its servers log whole pushes (`replayable` is false).
   int standbys = 0;
-  int think_ms = 0;                // maximum time of a trainer between two steps
-  bool large_checkpoints = false;  // standbys fetch a checkpoint in several parts
+  Replication replication = Replication::kQuorum;  // with standbys
+  int think_ms = 0;                                // maximum time of a trainer between two steps
+  bool large_checkpoints = false;                  // standbys fetch a checkpoint in several parts
   // Whether a member (a primary or a standby) may die while another member of its server lacks log
   // entries that it has lost.
   bool deaths_while_damaged = false;

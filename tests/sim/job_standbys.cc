@@ -153,11 +153,13 @@ void SimJob::HarmGroup() {
       return network_.Cut(kFirstTrainerNode + rank, static_cast<int>(world_.Below(groups_.size())),
                           world_.Now() + Pause(500));
     case 12:
+      // The pushes of a dead trainer that a server has lost are not counted.
+      if (plan_.replication == Replication::kAsync) return group.Kill(member, Loss::kDisk);
       if (world_.Chance(0.5)) return PauseTrainer(rank);
       return KillTrainer(rank);
     default:
       if (world_.Chance(0.5)) {
-        return group.member(member).disk().FullUntil(world_.Now() + Pause(300));
+        return group.FillDisk(member, Pause(300));
       }
       if (SimServer* const primary = group.primary(); primary != nullptr) {
         primary->Handle(rpc::PserverCall::kSaveCheckpoint, "", [](auto&&...) {});
@@ -230,6 +232,11 @@ void SimJob::CheckGroups() {
     const std::string wrong = CheckMembers(group);
     if (!wrong.empty()) return Fail(absl::StrFormat("server %d: %s", i, wrong));
     images.push_back(*group.primary()->shard().checkpoints().Take());
+    // The marks in a snapshot are those of the last update. A trainer may have completed later.
+    const ShardInfo info = group.primary()->shard().Info();
+    for (TrainerPushState& mark : images.back().marks) {
+      mark.lost_pushes = info.trainers[static_cast<size_t>(mark.trainer)].lost_pushes;
+    }
     if (ParametersOf(images.back()) != before[i]) {
       return Fail(absl::StrFormat("server %d comes back with other parameters than it had", i));
     }
@@ -239,7 +246,22 @@ void SimJob::CheckGroups() {
   report_.parameters = ParametersOfAll(images);
   if (report_.failure.empty())
     report_.failure = ledger_.Check(images, /*all=*/sync || plan_.source);
+  if (report_.failure.empty() && plan_.replication == Replication::kAsync) CheckLost(images);
   AwaitReaders(images);
+}
+
+// With async replication, the servers must count exactly the acknowledged pushes that they lack.
+void SimJob::CheckLost(const std::vector<ShardSnapshot>& images) {
+  for (size_t i = 0; i < images.size() && report_.failure.empty(); ++i) {
+    const std::vector<uint64_t> missing = ledger_.Missing(images[i]);
+    for (const TrainerPushState& mark : images[i].marks) {
+      report_.lost += mark.lost_pushes;
+      const uint64_t lost = missing[static_cast<size_t>(mark.trainer)];
+      if (lost == mark.lost_pushes) continue;
+      Fail(absl::StrFormat("server %d lacks %d acknowledged pushes of trainer %d, but counted %d",
+                           i, lost, mark.trainer, mark.lost_pushes));
+    }
+  }
 }
 
 }  // namespace tandem::pserver

@@ -261,6 +261,19 @@ std::string SimLedger::Check(const std::vector<ShardSnapshot>& images, bool all)
   return "";
 }
 
+std::vector<uint64_t> SimLedger::Missing(const ShardSnapshot& image) const {
+  std::vector<uint64_t> missing(static_cast<size_t>(trainers_), 0);
+  for (size_t i = 0; i < image.slices.size(); ++i) {
+    if (image.config.slices[i].variable != "ledger") continue;
+    const std::span<const float> row = ValuesOf(image, i);
+    for (size_t slot = 0; slot < row.size(); ++slot) {
+      const bool lost = row[slot] == 0 && fate_[slot] == Fate::kAcknowledged;
+      missing[slot / static_cast<size_t>(steps_)] += lost;
+    }
+  }
+  return missing;
+}
+
 std::string SimLedger::CheckCut(const std::vector<ShardSnapshot>& images, Time begun, bool repeated,
                                 bool rewound) const {
   // For each slot: the value of the slot on each server, followed by the values of the row of the

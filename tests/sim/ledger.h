@@ -60,6 +60,8 @@ class SimLedger {
   // as many pushes may be missing on a server as the server reports lost
   // (TrainerPushState::lost_pushes).
   std::string Check(const std::vector<ShardSnapshot>& images, bool all) const;
+  // Returns by trainer how many acknowledged pushes the slots of a server lack.
+  std::vector<uint64_t> Missing(const ShardSnapshot& image) const;
   // Checks a global snapshot that began at `begun`. Returns "" or a description of the fault.
   // Either each server has applied an acknowledged push once, or no server has applied it. Each
   // server must have applied once a push that was acknowledged before `begun`.

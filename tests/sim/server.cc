@@ -305,7 +305,7 @@ void SimServer::Handle(rpc::PserverCall call, const std::string& request, Answer
   if (call == rpc::PserverCall::kComplete) {
     CompleteRequest r;
     Status status = rpc::ParseMessage(bytes, &r);
-    if (status.ok()) status = shard.Complete(CallerOf(r)).status();
+    if (status.ok()) status = shard.Complete(CallerOf(r), NumbersOf(r)).status();
     if (!status.ok()) return written(status, {});
     return life->durable().WhenSafeToLeave(
         [reply](const Status& w) { reply(w, rpc::EncodedProto(CompleteReply())); });

@@ -61,6 +61,7 @@ struct SimServerOptions {
   // Whether the log has only the order of pushes. If so, trainers keep their pushes.
   bool replayable = false;
   uint64_t keep_bytes_max = 0;
+  Replication replication = Replication::kQuorum;
   SimMemberOptions group = {};
   // The checkpoints that members send to each other; null: the server has no standbys and no
   // readers.

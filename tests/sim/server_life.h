@@ -43,7 +43,8 @@ struct SimServer::Life final : FollowerParts, std::enable_shared_from_this<Life>
     };
     made.save = [this] { return durable_shard->Save().status(); };
     source = std::make_unique<LogSource>(std::move(made), *store, clock);
-    TermKeeper::Options terms_made{group.standbys, [this] { return 1 + world.Below(UINT64_MAX); }};
+    TermKeeper::Options terms_made{group.standbys, [this] { return 1 + world.Below(UINT64_MAX); },
+                                   options.replication};
     terms = std::make_unique<TermKeeper>(std::move(terms_made), *store, *source);
   }
   void MakeShard() {
@@ -54,6 +55,7 @@ struct SimServer::Life final : FollowerParts, std::enable_shared_from_this<Life>
     made.shard.trainers = options.trainers;
     made.shard.checkpoint_every_steps = options.checkpoint_every_steps;
     made.shard.replayable = options.replayable;
+    made.shard.replication = options.replication;
     made.shard.keep_bytes_max = options.keep_bytes_max;
     made.shard.table_memory.changed_rows = options.changed_rows_max;
     made.logged = true;
@@ -63,7 +65,9 @@ struct SimServer::Life final : FollowerParts, std::enable_shared_from_this<Life>
     if (source != nullptr) {
       made.log.on_written = [this](std::span<const LogEntry> entries) { OnWritten(entries); };
       made.on_first_stored = [this] {
-        if (options.group.standbys != 0) durable_shard->log()->AwaitStandbys();
+        const bool waits =
+            options.group.standbys != 0 && options.replication == Replication::kQuorum;
+        if (waits) durable_shard->log()->AwaitStandbys();
       };
       made.on_restore_begin = [this] { return terms->OnRestoreBegin(); };
       made.on_restore_end = [this](DurableShard::RestoreEnd end) { return OnRestoreEnd(end); };

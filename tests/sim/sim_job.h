@@ -117,6 +117,7 @@ class SimJob {
   bool AwaitGroups();
   void CheckGroups();
   std::string CheckMembers(SimGroup& group);
+  void CheckLost(const std::vector<ShardSnapshot>& images);
 
   // ---- Followers and replicas (job_readers.cc) --------------------------------------------------
   void MakeReaders(const SimServerOptions& options);

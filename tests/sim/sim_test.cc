@@ -79,11 +79,12 @@ struct Kind {
   bool standbys = false;  // whether the servers have standbys
   bool readers = false;   // whether the job has followers of its tables and replicas
   bool source = false;    // a_sync mode: whether trainers read a stream
+  bool async = false;     // a_sync mode with standbys: Replication::kAsync
 };
 std::string Name(const Kind& kind) {
   return std::string(Name(kind.mode)) + (kind.replayable ? "_replayable" : "") +
-         (kind.standbys ? "_standbys" : "") + (kind.readers ? "_readers" : "") +
-         (kind.source ? "_source" : "") +
+         (kind.standbys ? "_standbys" : "") + (kind.async ? "_async" : "") +
+         (kind.readers ? "_readers" : "") + (kind.source ? "_source" : "") +
          (kind.torn    ? "_torn"
           : kind.moves ? "_moves"
                        : "");
@@ -97,6 +98,7 @@ class ModeTest : public SimTest, public testing::WithParamInterface<Kind> {
       SimPlan plan = StandbyPlanOf(seed, kind.mode);
       plan.deaths_while_damaged = FromEnvironment("TANDEM_SIM_DAMAGED", 0) != 0;
       if (kind.source) plan = WithSource(plan);
+      if (kind.async) plan.replication = Replication::kAsync;
       return kind.readers ? WithReaders(plan) : plan;
     }
     SimPlan plan = PlanOf(seed, kind.mode, kind.replayable);
@@ -167,6 +169,13 @@ TEST_P(ModeTest, EveryPushCountsOnce) {
         static_cast<long long>(sum.promotions), static_cast<long long>(sum.disks),
         static_cast<long long>(sum.stale), static_cast<long long>(sum.hangs),
         static_cast<unsigned long long>(given_up));
+  }
+  if (GetParam().async) {
+    std::printf("%llu acknowledged pushes lost, all counted by the servers\n",
+                static_cast<unsigned long long>(sum.lost));
+    if (seeds >= 100) {
+      EXPECT_GT(sum.lost, 0u);
+    }
   }
   if (GetParam().readers) {
     std::printf(
@@ -246,6 +255,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Kind{.mode = UpdatePolicy::kASync, .replayable = true},
                     Kind{.mode = UpdatePolicy::kSync, .standbys = true},
                     Kind{.mode = UpdatePolicy::kASync, .standbys = true},
+                    Kind{.mode = UpdatePolicy::kASync, .standbys = true, .async = true},
                     Kind{.mode = UpdatePolicy::kSync, .readers = true},
                     Kind{.mode = UpdatePolicy::kASync, .readers = true},
                     Kind{.mode = UpdatePolicy::kASync, .source = true},

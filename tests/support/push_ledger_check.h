@@ -15,9 +15,10 @@
 namespace tandem {
 
 // Numbers of pushes: acknowledged, begun without an acknowledgement, lost although acknowledged,
-// and applied more than once.
+// and applied more than once. `lost` counts a push for its row and for its slot, `lost_rows` only
+// for its row.
 struct LedgerSum {
-  int64_t acknowledged = 0, open = 0, lost = 0, doubled = 0;
+  int64_t acknowledged = 0, open = 0, lost = 0, doubled = 0, lost_rows = 0;
 };
 
 // Adds the pushes of all trainers to *sum. `path`: returns the ledger file of a trainer. `client`:
@@ -49,6 +50,7 @@ inline void CompareLedgers(ps::PsClient& client,
       const LedgerPush push{t, number};
       const int64_t sure = acknowledged.contains(number);
       count(sure, 1, applied[push.Row()]);
+      sum->lost_rows += sure == 1 && applied[push.Row()] == 0;
       least[static_cast<size_t>(push.Slot())] += sure;
       ++most[static_cast<size_t>(push.Slot())];
       applied.erase(push.Row());

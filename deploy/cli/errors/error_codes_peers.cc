@@ -274,6 +274,15 @@ std::vector<ErrorCode> ReplicationErrors() {
        "start the job with a higher --max_restarts",
        "pserver 0 has 0 standbys that follow its primary, but a promotion needs 1 [TD4032]; hint: "
        "run tandem status log-job, and try again when the standbys follow"},
+      {4038, "a job that cannot lose pushes",
+       "with --replication=async a server acknowledges a push before its standbys have it, so the "
+       "loss of its disk may lose the newest pushes; sync training, streams and moves of rows need "
+       "every acknowledged push",
+       "--replication=async in a sync job or a job that reads a stream; tandem rebalance and "
+       "tandem drain in a job with --replication=async",
+       "use --replication=quorum, which is the default",
+       "--replication=async of the pserver does not support streams, because it may lose steps "
+       "[TD4038]; hint: use --replication=quorum"},
   };
 }
 

@@ -34,4 +34,10 @@ void PushNumbering::Number(std::span<PushPart> parts, size_t servers) {
   }
 }
 
+std::vector<uint64_t> PushNumbering::Ended() {
+  MutexLock lock(mu_);
+  if (sync_) return {};
+  return outstanding_.empty() ? sent_ : outstanding_.front();
+}
+
 }  // namespace tandem::ps

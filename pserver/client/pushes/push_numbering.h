@@ -28,6 +28,8 @@ class PushNumbering {
   void End(Push push);
   // Assigns numbers to messages of one push. REQUIRES: the push has begun and has not ended.
   void Number(std::span<PushPart> parts, size_t servers);
+  // Returns by server the number up to which all pushes have ended. Empty in sync mode.
+  std::vector<uint64_t> Ended();
 
  private:
   void Grow(size_t servers) TD_REQUIRES(mu_);

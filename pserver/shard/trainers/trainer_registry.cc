@@ -29,6 +29,18 @@ void TrainerRegistry::Trainer::Replace(uint64_t by_incarnation, uint64_t version
   rolled_back = ahead = false;
 }
 
+int64_t TrainerRegistry::Trainer::CountLost(const SentNumbers& reported, uint64_t sequence,
+                                            int server) {
+  const uint64_t known = SentNumbers::At(numbers.ended, server);
+  const uint64_t ended = SentNumbers::At(reported.ended, server);
+  int64_t change = sequence != 0 && sequence <= known ? -1 : 0;
+  for (uint64_t n = known + 1; n <= ended; ++n) {
+    change += taken.Look(n) == SequenceWindow::Seen::kNew;
+  }
+  lost_pushes += static_cast<uint64_t>(change);
+  return change;
+}
+
 TrainerRegistry::TrainerRegistry(const Clock& clock, Metrics& metrics)
     : clock_(clock),
       metrics_(metrics),

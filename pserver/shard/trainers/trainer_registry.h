@@ -28,6 +28,12 @@ class TrainerRegistry {
     // Returns the number of steps that the trainer has pushed, to this server or to other servers.
     uint64_t steps() const { return std::max(pushes == 0 ? 0 : last_step + 1, told); }
 
+    // Adds the pushes to `lost_pushes` that have ended, according to `reported`, and are not in
+    // `taken`, because an earlier primary of the server was lost with them. Subtracts push
+    // `sequence` if it was counted and a delayed copy of it arrives now; 0: no push arrives.
+    // `server`: index of the server. Call before `taken` and `numbers` change. Returns the change.
+    int64_t CountLost(const SentNumbers& reported, uint64_t sequence, int server);
+
     bool completed = false;
     uint64_t incarnation = 0, pushes = 0, last_step = 0, skipped = 0;
     uint64_t told = 0;  // number of pushed steps that pulls of the trainer reported

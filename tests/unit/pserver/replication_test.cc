@@ -34,6 +34,7 @@ class ReplicationTest : public PserverTest {
     options.cold_dir = dir_ + "/cold-" + name;
     options.durability = Durability::kLogged;
     options.standbys = standbys;
+    options.replication = replication_;
     options.shm_rpc = false;
     return options;
   }
@@ -101,6 +102,15 @@ class ReplicationTest : public PserverTest {
 
   std::string job_ = "job";
   int primary_member_ = 0, standby_member_ = 0;
+  uint64_t LostPushes() { return servers_[0]->Info().trainers.at(0).lost_pushes; }
+  static Status PushOne(ps::PsClient& client, const Model& model, uint64_t step) {
+    const auto gradients = model.Gradients(0, step);
+    Answer<Status> answer;
+    client.Push(step, 0.1f, model.View(gradients), answer.Callback());
+    return answer.Get();
+  }
+
+  Replication replication_ = Replication::kQuorum;
   Endpoint listen_{"127.0.0.1", 0};  // address of each primary
   uint64_t log_bytes_max_ = uint64_t{256} << 20;
 };
@@ -150,6 +160,77 @@ TEST_F(ReplicationTest, APushIsAcknowledgedOnlyWhenAStandbyHasIt) {
   const std::vector<StandbyInfo> known = servers_[0]->standbys();
   ASSERT_EQ(known.size(), 1u);
   EXPECT_TRUE(known[0].current);
+}
+
+// With async replication, pushes do not wait for the standby. The promoted standby counts the
+// acknowledged pushes that it lacks, also those of a trainer that only completes the job.
+TEST_F(ReplicationTest, AsyncReplicationCountsThePushesThatItLoses) {
+  replication_ = Replication::kAsync;
+  listen_ = {.path = dir_ + "/socket"};
+  StartPrimary("a");
+  std::unique_ptr<Standby> standby = StandbyOf(listen_, "b");
+  Model model;
+  ps::PsOptions options;
+  options.patience.retries = 1000;
+  auto client = *Client(0, 1, options);
+  ASSERT_TRUE(client->Configure(model.variables, ps::PsMode::kASync, {"sgd", {}}).ok());
+  ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
+  uint64_t step = 0;
+  const auto push = [&](uint64_t count) {
+    for (const uint64_t end = step + count; step < end; ++step) {
+      EXPECT_EQ(PushOne(*client, model, step), OkStatus());
+    }
+  };
+  const auto promote = [&](const std::string& lost, const std::string& name, uint64_t term) {
+    LosePrimary(lost);
+    standby = StandbyOf(listen_, name);
+    auto promoted = standby->Promote(term);
+    ASSERT_TRUE(promoted.ok()) << promoted.status();
+    Serve(*std::move(promoted));
+  };
+  push(4);
+  AwaitCurrent(*standby);
+  standby.reset();
+  push(5);
+  promote("a", "b", 2);
+  EXPECT_EQ(servers_[0]->Info().version, 4u);
+  EXPECT_EQ(LostPushes(), 0u) << "no call of the trainer has reached the new primary";
+  push(2);
+  EXPECT_EQ(LostPushes(), 5u);
+  EXPECT_EQ(servers_[0]->Info().version, 6u);
+
+  standby = StandbyOf(listen_, "c");
+  AwaitCurrent(*standby);
+  standby.reset();
+  push(700);  // more than a window of sequence numbers
+  promote("b", "c", 3);
+  EXPECT_EQ(LostPushes(), 5u) << "standbys count the same losses";
+  std::thread completes([&] { EXPECT_EQ(client->Complete(), OkStatus()); });
+  const Time until = SteadyNow() + kPatience;
+  while (LostPushes() != 705u && SteadyNow() < until) std::this_thread::yield();
+  EXPECT_EQ(LostPushes(), 705u);
+  // A trainer leaves only when a standby has its last report.
+  standby = StandbyOf(listen_, "d");
+  completes.join();
+  EXPECT_EQ(servers_[0]->Info().version, 6u);
+}
+
+TEST_F(ReplicationTest, AsyncReplicationRefusesJobsThatNeedEachPush) {
+  replication_ = Replication::kAsync;
+  StartPrimary("a");
+  Model model;
+  auto client = *Client(0, 1);
+  const auto text = [](const Status& status) { return std::string(status.message()); };
+  EXPECT_THAT(text(client->Configure(model.variables, ps::PsMode::kSync, {"sgd", {}}).status()),
+              testing::HasSubstr("[TD4038]"));
+  ps::PsOptions options;
+  options.rules.each_step_once = true;
+  options.incarnation = 2;
+  client = *Client(0, 1, options);
+  ASSERT_TRUE(client->Configure(model.variables, ps::PsMode::kASync, {"sgd", {}}).ok());
+  ASSERT_TRUE(client->InitOrFetch(model.Tensors()).ok());
+  EXPECT_THAT(text(PushOne(*client, model, 0)),
+              testing::HasSubstr("streams, because it may lose steps [TD4038]"));
 }
 
 // The primary restarts from its directory. A repeated push is not acknowledged before the standby

@@ -12,7 +12,8 @@ using Kind = MemberCommand::Kind;
 // A group whose members answer each request with the state that the test gives them.
 class Members {
  public:
-  explicit Members(int count) : group(0, count), states(static_cast<size_t>(count)) {
+  explicit Members(int count, bool quorum = true)
+      : group(0, count, quorum), states(static_cast<size_t>(count)) {
     for (int m = 0; m < count; ++m) Start(m);
   }
   void Start(int member) {
@@ -177,6 +178,51 @@ TEST(ServerGroupTest, TwoOfThreeMembersKnowAllPushes) {
   m.Start(2);  // is told too
   EXPECT_EQ(m.orders.size(), 5u);
   EXPECT_FALSE(m.group.IsWhole());
+}
+
+TEST(ServerGroupTest, WithoutAQuorumTheLatestOfAllMembersIsPromoted) {
+  Members m(3, /*quorum=*/false);
+  for (int i = 0; i < 3; ++i) m.Give(i, 1000, 5);
+  for (int i = 0; i < 3; ++i) m.Answer(i);
+  m.Obey(0, Kind::kPromote);
+  m.orders.clear();
+  m.End(0);
+  m.Give(1, 2000, 6);
+  m.Give(2, 2000, 7);
+  m.states[2].complete = false;
+  m.Answer(1);
+  m.Answer(2);
+  EXPECT_TRUE(m.orders.empty()) << "member 0 may have entries that no standby has";
+  m.states[0] = {};  // its directory is lost
+  m.Start(0);
+  m.Answer(0);
+  m.Obey(2, Kind::kPromote);
+}
+
+TEST(ServerGroupTest, AMemberWhoseDiskLostEntriesWaitsForTheOthers) {
+  Members m(2);
+  m.Give(0, /*term=*/1000, /*last=*/5);
+  m.Give(1, /*term=*/1000, /*last=*/5);
+  m.Answer(0);
+  m.Answer(1);
+  m.Obey(0, Kind::kPromote);
+  m.states[0].last = m.states[1].last = 9;
+  m.states[1].term = 2000;
+  m.Take(m.group.Ping());
+  m.Answer(0);
+  m.Answer(1);
+  // The host of both members loses its power, and member 0 had not synced its log.
+  m.End(1);
+  m.End(0);
+  m.states[0].primary = false;
+  m.states[0].last = 4;
+  m.orders.clear();
+  m.Start(0);
+  m.Answer(0);
+  EXPECT_TRUE(m.orders.empty()) << "member 1 has the acknowledged entries 5 to 9";
+  m.Start(1);
+  m.Answer(1);
+  m.Obey(1, Kind::kPromote);
 }
 
 TEST(ServerGroupTest, LostStatesAreNotReplacedByNewOnes) {

@@ -114,6 +114,25 @@ TEST_F(RosterTest, NoIncarnationFromBeforeARestoreIsForgotten) {
   EXPECT_FALSE(roster_[1].rolled_back) << "incarnation 3 has pushed nothing that is undone";
 }
 
+TEST_F(RosterTest, EndedPushesThatAServerLacksCountAsLost) {
+  constexpr int kServer = 1;
+  TrainerRegistry::Trainer& t = roster_[0];
+  const auto take = [&t](uint64_t sequence, uint64_t ended) {
+    const SentNumbers numbers = {.sent = {}, .ended = {9, ended}};
+    const int64_t change = t.CountLost(numbers, sequence, kServer);
+    t.taken.Take(sequence);
+    t.numbers.Raise(numbers);
+    return change;
+  };
+  EXPECT_EQ(take(1, 0), 0);
+  EXPECT_EQ(take(2, 1), 0);
+  EXPECT_EQ(take(7, 5), 3) << "the pushes 3, 4 and 5; 6 has not ended";
+  EXPECT_EQ(take(8, 7), 1);
+  EXPECT_EQ(take(4, 3), -1) << "a delayed copy of a lost push";
+  EXPECT_EQ(t.CountLost({.sent = {}, .ended = {9, 10}}, 0, kServer), 2) << "9 and 10";
+  EXPECT_EQ(t.lost_pushes, 5u);
+}
+
 TEST(TrainerListTest, ReadsAsPeopleSayIt) {
   EXPECT_EQ(TrainerList({}), "no trainer");
   EXPECT_EQ(TrainerList({1}), "trainer 1");
