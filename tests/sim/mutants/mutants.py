@@ -134,9 +134,24 @@ MUTANTS = [
     Mutant(
         "standbys_not_awaited", "the primary acknowledges pushes before a standby has stored them",
         [Edit("pserver/storage/group_commit_log.cc",
-              "  return awaits_standbys_ ? std::min(written_, replicated_) : written_;\n",
-              "  return written_;\n")],
+              "  return awaits_standbys_ || replicated ? std::min(written_, replicated_) : written_;\n",
+              "  return replicated ? std::min(written_, replicated_) : written_;\n")],
         [sim("sync_standbys", 1, 10), sim("a_sync_standbys", 1, 10)]),
+    Mutant(
+        "late_copies_stay_lost", "replication async: a delayed copy of a lost push still counts as lost",
+        [Edit(SHARD + "trainers/trainer_registry.cc", "sequence != 0 && sequence <= known ?", "sequence == UINT64_MAX ?")],
+        [sim("a_sync_standbys_async", 147)]),
+    Mutant(
+        "leaves_uncounted", "replication async: a trainer leaves before a standby has its last report",
+        [Edit(SHARD + "durable_shard.cc", "  if (replication_ == Replication::kAsync) return",
+              "  if (clock_.Now() == Time::min()) return")],
+        [sim("a_sync_standbys_async", 187)]),
+    Mutant(
+        "forgets_incarnations", "a restore forgets an incarnation without steps, so an older one may push",
+        [Edit(SHARD + "trainers/trainer_registry.cc",
+              "    if (before.incarnation > t.incarnation) t.Replace(before.incarnation, version);\n",
+              "    if (counts && before.incarnation > t.incarnation) t.Replace(before.incarnation, version);\n")],
+        [sim("a_sync_readers_source", 1001250)]),
     Mutant(
         "term_stays", "a promotion does not increase the term, so old entries count as entries of the new primary",
         [Edit("deploy/launch/server_group.cc", "    term = (term / kTermStride + 1) * kTermStride;\n", ""),
@@ -145,7 +160,7 @@ MUTANTS = [
         [sim("sync_standbys", 1, 10), sim("a_sync_standbys", 1, 10)]),
     Mutant(
         "fewest_entries_win", "the launcher promotes the member with fewer entries",
-        [Edit("deploy/launch/server_group.cc", "key(m) > key(best)", "key(m) < key(best)")],
+        [Edit("deploy/launch/server_group.cc", "KeyOf(*vote) > KeyOf(*Of(best)", "KeyOf(*vote) < KeyOf(*Of(best)")],
         [sim("sync_standbys", 1, 10), sim("a_sync_standbys", 1, 10)]),
     Mutant(
         "promotes_unfenced", "a promotion does not end the term before it: entries of both count as the same",
