@@ -45,7 +45,7 @@ Status FollowerState::Append(std::vector<LogEntry> entries) {
 
 Status FollowerState::StorePending() {
   if (pending_.empty()) return OkStatus();
-  const Status stored = parts_.AwaitLogged();
+  Status stored = parts_.AwaitLogged();
   // The state stays, and lags until the disk has room. The log still has the entries.
   if (stored.code() == StatusCode::kResourceExhausted) {
     return Annotate(stored, "the standby lags");

@@ -135,7 +135,7 @@ StatusOr<uint64_t> DurableShard::Restore(uint64_t number) {
   MutexLock lock(restore_mu_);
   if (on_restore_begin_) TD_RETURN_IF_ERROR(on_restore_begin_());
   RestoreEnd end = RestoreEnd::kUnchanged;
-  const StatusOr<uint64_t> version = ReplaceState(number, &end);
+  StatusOr<uint64_t> version = ReplaceState(number, &end);
   if (on_restore_end_) TD_RETURN_IF_ERROR(on_restore_end_(end));
   return version;
 }
@@ -331,7 +331,7 @@ Status DurableShard::ReplayUpTo(uint64_t version, const StoredGlobalSnapshot& ba
                                 StateReplay* replay) const {
   const auto reached = [&] { return replay->version() >= version; };
   uint64_t number = base.log_number;
-  const Status scanned =
+  Status scanned =
       reached() ? OkStatus() : storage_->ScanLog(number + 1, [&](ScannedEntry scan) -> Status {
         if (scan.restored && number != base.log_number) {
           return Aborted(
