@@ -144,6 +144,11 @@ void SimCarrier::After(Duration pause, std::function<void()> then) {
   });
 }
 
+Status SimCarrier::AddServer(int server, const std::string& address) {
+  if (static_cast<size_t>(server) < shared_->servers.size()) return OkStatus();
+  return InvalidArgument("%s is no server of this carrier", address);
+}
+
 void SimCarrier::Abandon(int server) {
   std::vector<std::shared_ptr<OneCall>> calls;
   for (const auto& [id, call] : shared_->open) {

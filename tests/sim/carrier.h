@@ -27,8 +27,9 @@ class SimCarrier final : public ps::PsChannel {
   void Call(int server, rpc::PserverCall call, codec::EncodedMessage request, Time deadline,
             Take take) override;
   void After(Duration pause, std::function<void()> then) override;
-  // Does nothing, because the constructor gets all servers of the job.
-  Status AddServer(int /*server*/, const std::string& /*address*/) override { return OkStatus(); }
+  // Adds no server, because the constructor gets all of them. INVALID_ARGUMENT: it did not get this
+  // one.
+  Status AddServer(int server, const std::string& address) override;
   void Abandon(int server) override;
   void Close() override;
 

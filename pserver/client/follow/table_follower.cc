@@ -19,6 +19,8 @@ using Range = FollowedBuckets::Range;
 
 // Pause before a failed request is repeated.
 constexpr Duration kRetryPause = std::chrono::milliseconds(100);
+// Time after which the follower looks for other servers. A move ends sooner.
+constexpr Duration kFindAfter = std::chrono::seconds(1);
 
 // Returns whether an error of a server that has never replied otherwise is final: the caller's
 // arguments, or the settings of the server, are wrong.
@@ -413,7 +415,7 @@ Status TableFollower::CheckPatience() {
     return OkStatus();
   }
   if (!unowned_since_) unowned_since_ = now;
-  finder_.Ask();
+  if (now - *unowned_since_ >= kFindAfter) finder_.Ask();
   LearnServers();
   if (now - *unowned_since_ < options_.timeout) return OkStatus();
   unowned_since_ = now;
