@@ -206,21 +206,22 @@ StatusOr<std::optional<KafkaMessage>> KafkaFeed::Next(int32_t partition, uint64_
   }
 }
 
-void KafkaFeed::PassGap(int32_t partition) {
+void KafkaFeed::PassGap(int32_t partition, uint64_t end) {
   Fetched& fetched = At(partition);
-  if (!fetched.gap) return;
-  fetched.end = fetched.removed = fetched.gap->end;
-  fetched.gap.reset();
+  if (!fetched.gap || fetched.gap->begin >= end) return;
+  fetched.end = fetched.removed = std::min(fetched.gap->end, end);
+  fetched.gap->begin = fetched.end;
+  if (fetched.gap->end == fetched.end) fetched.gap.reset();
 }
 
 StatusOr<uint64_t> KafkaFeed::CountAfterGap(int32_t partition, uint64_t begin, uint64_t end) {
   RecordWait wait(options_.wait_log);
   Fetched& fetched = At(partition);
   while (true) {
-    if (fetched.gap) {
+    if (fetched.gap && fetched.gap->begin < end) {
       // Nothing says how many records a further gap had, so records before it count as removed.
       Drop(&fetched, fetched.gap->begin);
-      PassGap(partition);
+      PassGap(partition, end);
     }
     Drop(&fetched, begin);
     const auto below = std::ranges::find_if(

@@ -63,10 +63,11 @@ class KafkaFeed {
   // them. Blocks until it exists. nullopt: there is a gap, or the offsets have no further record.
   // DATA_LOSS: the partition ended before `end` for broker_wait, or a message cannot be read.
   StatusOr<std::optional<KafkaMessage>> Next(int32_t partition, uint64_t begin, uint64_t end);
-  // Passes the gap of a partition, if there is one.
-  void PassGap(int32_t partition);
-  // Passes gaps, and returns the number of records in [begin, end) after them. Blocks until these
-  // records are fetched. Errors: those of Next.
+  // Passes the part of a partition's gap that is below offset `end`, if there is one. The rest
+  // stays a gap.
+  void PassGap(int32_t partition, uint64_t end);
+  // Passes gaps up to offset `end`, and returns the number of records in [begin, end) after them.
+  // Blocks until these records are fetched. Errors: those of Next.
   StatusOr<uint64_t> CountAfterGap(int32_t partition, uint64_t begin, uint64_t end);
   // Blocks until `count` records are fetched, the bound of their bytes is reached, a partition has
   // a gap, the topic has new partitions, or no record has come for a second and offsets were

@@ -181,7 +181,7 @@ StatusOr<std::optional<KafkaMessage>> KafkaLog::Next(uint64_t wanted) {
     }
     const SegmentIndex::Segment& segment = (*index_)[segment_];
     if (taken_ == segment.records) {
-      if (segment.removed) feed_->PassGap(segment.partition);
+      if (segment.removed) feed_->PassGap(segment.partition, segment.end);
       ++segment_;
       taken_ = counted_ = 0;
       continue;
@@ -202,6 +202,7 @@ StatusOr<std::optional<KafkaMessage>> KafkaLog::Next(uint64_t wanted) {
 }
 
 Status KafkaLog::Extend(uint64_t wanted) {
+  TD_RETURN_IF_ERROR(waits_.Check());
   TD_ASSIGN_OR_RETURN(const bool added, AddPartitions());
   if (added) {
     positioned_ = false;
@@ -210,7 +211,10 @@ Status KafkaLog::Extend(uint64_t wanted) {
   TD_RETURN_IF_ERROR(feed_->Gather(wanted, index_->next_offsets()));
   std::vector<SegmentIndex::Segment> segments;
   for (const auto& [partition, fetched] : feed_->fetched()) {
-    const uint64_t begin = index_->next_offsets().at(partition), end = std::max(begin, fetched.end);
+    const uint64_t begin = index_->next_offsets().at(partition);
+    // The last segments may have offsets without records, which were removed meanwhile.
+    feed_->PassGap(partition, begin);
+    const uint64_t end = std::max(begin, fetched.end);
     TD_REQUIRE(fetched.records.empty() || fetched.records.front().offset() >= begin);
     // A segment without records says that control records of transactions, or messages without a
     // record, are not needed any more.
@@ -218,7 +222,8 @@ Status KafkaLog::Extend(uint64_t wanted) {
       segments.push_back(
           {.partition = partition, .begin = begin, .end = end, .records = fetched.records.size()});
     }
-    if (!fetched.gap || fetched.gap->end <= end) continue;
+    if (!fetched.gap) continue;
+    TD_REQUIRE(fetched.gap->end > end);
     if (!options_.skip_removed) return RemovedError(partition, end);
     segments.push_back(
         {.partition = partition, .begin = end, .end = fetched.gap->end, .removed = true});

@@ -260,6 +260,40 @@ TEST_F(KafkaLogTest, OffsetsThatAreRemovedBeforeTheyAreReadCanBeSkipped) {
   EXPECT_THAT(Two(*Open(Options(2), 1), 1), ElementsAre(records[4], records[5]));
 }
 
+// The positions end with offsets without records, and retention removes the first ones of these.
+TEST_F(KafkaLogTest, RemovedOffsetsWithoutRecordsAreNotAwaited) {
+  broker_.CreateTopic("clicks", 1);
+  const auto records = ProduceLarge(0, 10);
+  KafkaLogOptions options = Options(2);
+  options.skip_removed = true;
+  WriteFile(dir_ / ".tandem-kafka-job-0",
+            std::string("topic clicks workers 1\n0 0 0 0\n0 0 4 4\n0 4 8 0\n"));
+  RemoveFirst(0, 6, records);
+  const auto log = Open(options, 1);
+  EXPECT_THAT(Two(*log, 1), ElementsAre("removed", "removed"));
+  EXPECT_THAT(Two(*log, 2), ElementsAre(records[8], records[9]));
+  EXPECT_EQ(log->removed(), 2u);
+}
+
+// Records of the positions and records after them are removed together.
+TEST_F(KafkaLogTest, OffsetsThatAreRemovedAfterTheLastPositionsAreSkippedAndCounted) {
+  broker_.CreateTopic("clicks", 1);
+  const auto records = ProduceLarge(0, 14);
+  KafkaLogOptions options = Options(2);
+  options.skip_removed = true;
+  WriteFile(dir_ / ".tandem-kafka-job-0", kTenRecords);
+  RemoveFirst(0, 12, records);
+  const auto log = Open(options, 4);
+  testing::internal::CaptureStderr();
+  EXPECT_THAT(Two(*log, 4), ElementsAre("removed", "removed"));
+  EXPECT_THAT(Two(*log, 5), ElementsAre(records[12], records[13]));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("topic clicks, partition 0: the brokers have removed the offsets 10 to 11 "
+                        "before the job read them; the job skips them"));
+  EXPECT_EQ(log->removed(), 4u);
+  EXPECT_THAT(ReadFile(dir_ / ".tandem-kafka-job-0"), HasSubstr("\n0 10 12 0 removed\n0 12 "));
+}
+
 // The end of a transaction has an offset without a record.
 TEST_F(KafkaLogTest, ARemovedMarkerOfATransactionIsNoLoss) {
   broker_.CreateTopic("clicks", 1);
