@@ -98,6 +98,8 @@ void Admissions::Prove(const std::string& peer, Standing standing) {
 void Admissions::Prove(Connection& connection, Standing standing) {
   if (connection.standing() >= standing) return;
   MutexLock lock(mu_);
+  // Closed counts a connection off once. Another thread may have raised the standing meanwhile.
+  if (connection.closed() || connection.standing() >= standing) return;
   readers_ -= connection.standing() == Standing::kReader;
   connection.set_standing(standing);
   if (standing == Standing::kReader && ++readers_ > limits_.readers_max) {

@@ -76,6 +76,11 @@ void Connection::End() {
   (void)::shutdown(fd_, SHUT_RDWR);
 }
 
+bool Connection::closed() const {
+  MutexLock lock(mu_);
+  return fd_ < 0;
+}
+
 void Connection::set_standing(Standing standing) {
   standing_.store(standing);
   if (standing >= Standing::kReader) share_.Leave();

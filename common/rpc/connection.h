@@ -46,6 +46,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // closes the socket. Later calls do nothing.
   void End();
   bool ended() const { return ended_.load(); }
+  // Returns whether the descriptor is closed. It is closed before `closed` is called.
+  bool closed() const;
 
   // True if the connection was ended because its caller sent frames that no honest client sends.
   bool offended() const { return offended_.load(); }
@@ -88,7 +90,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool in_the_clear_ = false;  // true: Received() checks HTTP/2 frames
   // Key of LinkTls(), guarded by the table's lock; empty: not registered.
   std::string client_random_;
-  Mutex mu_;
+  mutable Mutex mu_;
   int fd_ TD_GUARDED_BY(mu_);  // descriptor of the connection; -1: closed
 };
 

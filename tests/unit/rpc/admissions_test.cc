@@ -109,6 +109,18 @@ TEST_F(AdmissionsTest, ReadersLeaveRoomForTheJob) {
   EXPECT_FALSE(Ended("d"));
 }
 
+// A call may still run on a connection that was closed.
+TEST_F(AdmissionsTest, AReaderWhoseConnectionIsClosedIsNotCounted) {
+  Limit({.readers_max = 1, .callers_prove = true});
+  const auto gone = Arrive("gone", "10.0.0.1");
+  near_.erase("gone");
+  admissions_->Prove(*gone, Standing::kReader);
+  Arrive("a", "10.0.0.1");
+  admissions_->Prove("a", Standing::kReader);
+  EXPECT_FALSE(Ended("a"));
+  EXPECT_EQ(admissions_->turned_away(), 0u);
+}
+
 TEST_F(AdmissionsTest, ASourceBeginsStrangersSlowlyAndTheTrustedAtOnce) {
   Limit({.begun_burst = 2, .begun_per_second = 4, .callers_prove = true});
   std::vector<std::shared_ptr<Connection>> callers;
