@@ -15,9 +15,10 @@
 namespace tandem::pserver {
 namespace {
 
-constexpr uint32_t kWaitMsMax = 60'000;                   // maximum of FetchChangesRequest::wait_ms
-constexpr uint64_t kWatchMs = 60'000;                     // time limit of one wait in the shard
-constexpr Duration kQueueWait = std::chrono::seconds(5);  // time limit for a thread of the runner
+constexpr uint32_t kWaitMsMax = 60'000;  // maximum of FetchChangesRequest::wait_ms
+constexpr uint64_t kWatchMs = 60'000;    // time limit of one wait in the shard
+constexpr Duration kWatchPause = std::chrono::seconds(1);  // after the shard refused a wait
+constexpr Duration kQueueWait = std::chrono::seconds(5);   // time limit for a thread of the runner
 constexpr uint64_t kUnknown = std::numeric_limits<uint64_t>::max();
 
 }  // namespace
@@ -41,6 +42,7 @@ struct HeldChanges::State {
   // A version that the server has reached; kUnknown: the wait in the shard has failed.
   uint64_t newest TD_GUARDED_BY(mu) = 0;
   bool watching TD_GUARDED_BY(mu) = false;  // a call waits in the shard
+  bool refused TD_GUARDED_BY(mu) = false;   // too many calls waited in the shard
   bool stop TD_GUARDED_BY(mu) = false;
 };
 
@@ -133,6 +135,7 @@ void HeldChanges::Leave(const std::shared_ptr<Call>& call) {
 
 void HeldChanges::Loop() {
   SetThreadName("changes");
+  Time watch_from;  // earliest time of the next wait in the shard
   while (true) {
     std::vector<std::shared_ptr<Call>> due;
     std::optional<uint64_t> watched;
@@ -157,7 +160,11 @@ void HeldChanges::Loop() {
         if (!changed) lowest = std::min(lowest, call.version);
         ++it;
       }
-      if (lowest != kUnknown && !state_->watching) watched = lowest + 1;
+      if (std::exchange(state_->refused, false)) watch_from = now + kWatchPause;
+      if (lowest != kUnknown && !state_->watching) {
+        if (watch_from <= now) watched = lowest + 1;
+        wake = std::min(wake, std::max(now, watch_from));
+      }
       if (watched) state_->watching = true;
       if (due.empty() && !watched) state_->cv.WaitUntil(state_->mu, wake);
     }
@@ -197,6 +204,8 @@ void HeldChanges::Watch(uint64_t version) {
         state->watching = false;
         if (result.ok()) {
           state->newest = std::max(state->newest, result->version);
+        } else if (code == StatusCode::kResourceExhausted) {
+          state->refused = true;
         } else if (code != StatusCode::kDeadlineExceeded && code != StatusCode::kCancelled) {
           state->newest = kUnknown;  // the reads find out what has happened
         }

@@ -147,6 +147,31 @@ TEST_F(HeldChangesTest, ARequestIsReadAgainSeldom) {
   EXPECT_THAT(waiting->reply.id(), testing::ElementsAre(inside_[0]));
 }
 
+// Other readers use all waits of the shard.
+TEST_F(HeldChangesTest, ARequestIsReadAgainSeldomIfTooManyReadersWait) {
+  Start();
+  PullQuery query;
+  query.caller.job = shard_->Job();
+  query.observer = query.version_only = true;
+  query.min_version = 1'000'000;
+  std::atomic<int> waiting_pulls = 1100;
+  for (int i = waiting_pulls; i > 0; --i) {
+    shard_->Pull(
+        query, deadlines_->After(60'000),
+        [&waiting_pulls](const StatusOr<PullResult>&) { --waiting_pulls; }, nullptr);
+  }
+  EXPECT_EQ(waiting_pulls, 1024);
+  const auto waiting = Ask(Request(60'000));
+  const Time begin = SteadyNow();
+  ASSERT_TRUE(Await([&] { return SteadyNow() >= begin + milliseconds(500); }));
+  EXPECT_EQ(runner_.posts, 0);
+  Push({inside_[0]});
+  ASSERT_TRUE(Await([&] { return waiting->done.load(); }));
+  EXPECT_THAT(waiting->reply.id(), testing::ElementsAre(inside_[0]));
+  shard_->Shutdown();  // ends the pulls, which use variables of this function
+  ASSERT_TRUE(Await([&] { return waiting_pulls == 0; }));
+}
+
 // The server remembers 100 changed rows. Other rows change more often than that meanwhile.
 TEST_F(HeldChangesTest, AHeldRequestKeepsThePositionUpToWhichItWasRead) {
   Start(/*changed_rows=*/100);
