@@ -326,6 +326,9 @@ bool LogSource::AddFromWindow(uint64_t after, FetchedLog* fetched) const {
 }
 
 StatusOr<bool> LogSource::AddFromStore(uint64_t after, FetchedLog* fetched) const {
+  TD_ASSIGN_OR_RETURN(const std::optional<LogBreak> unfinished, storage_.UnfinishedRestore());
+  // The entries after the break are changes of another state than the follower has.
+  if (unfinished && after <= unfinished->number) return false;
   size_t bytes = 0;
   bool full = false;
   const Status read = storage_.ReadLog(after, [&](const LogEntry& entry) -> Status {

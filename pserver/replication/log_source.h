@@ -182,7 +182,8 @@ class LogSource final : public StateHistory {
   // Adds the entries from `after` + 1 to fetched->last from memory. Returns false if the memory
   // lacks the next entry.
   bool AddFromWindow(uint64_t after, FetchedLog* fetched) const TD_REQUIRES(mu_);
-  // Adds entries after `after` from the store. Returns false if the store lacks the next entry.
+  // Adds entries after `after` from the store. Returns false if the store lacks the next entry, or
+  // if an unfinished restore follows entry `after`.
   StatusOr<bool> AddFromStore(uint64_t after, FetchedLog* fetched) const;
 
   const Options options_;

@@ -356,6 +356,10 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
 
   StatusOr<OpenedCheckpoint> OpenCheckpoint() override {
     MutexLock lock(mu_);
+    TD_ASSIGN_OR_RETURN(const std::optional<LogBreak> unfinished, UnfinishedRestore());
+    if (unfinished) {
+      return FailedPrecondition("the newest checkpoint of %s has the state before a restore", dir_);
+    }
     OpenedCheckpoint opened;
     const rocksdb::Status got = db_->Get({}, keys::kMeta, &opened.record);
     if (got.IsNotFound()) return NotFound("%s has no checkpoint yet [TD4011]", dir_);

@@ -40,7 +40,7 @@ class CheckpointFiles {
  public:
   virtual ~CheckpointFiles() = default;
   // Opens the newest checkpoint. NOT_FOUND: there is none. FAILED_PRECONDITION: the newest
-  // checkpoint is a delta.
+  // checkpoint is a delta, or it has the state before a restore (Storage::UnfinishedRestore).
   virtual StatusOr<OpenedCheckpoint> OpenCheckpoint() = 0;
   // Returns the path of a new file of values in the store, which the caller writes and syncs before
   // Install. A file that was not installed is removed by a checkpoint that follows another call, or

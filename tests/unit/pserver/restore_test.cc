@@ -31,9 +31,10 @@ class RestoreTest : public ShardFixture {
   }
 
   // Starts a server on the directory. Returns the version that it recovers.
-  uint64_t Start(bool logged = true) {
+  uint64_t Start(bool logged = true, bool write_fails = false) {
     disk_ = *OpenRocksdbStorage(dir_, nullptr, {.log_keep_bytes = 1 << 20});
     storage_ = std::make_unique<FailingStorage>(*disk_);
+    storage_->write_fails = write_fails;
     DurableShard::Options options;
     options.logged = logged;
     options.keep = {.last = kept_};
@@ -194,6 +195,26 @@ TEST_F(RestoreTest, ACrashForgetsNoTrainerThatPushedMore) {
   const Status refused = once(4);
   EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(refused.message()), HasSubstr("[TD4015]"));
+}
+
+TEST_F(RestoreTest, TheCheckpointBeforeAnUnfinishedRestoreIsNotOpened) {
+  Start();
+  Configure(UpdatePolicy::kASync);
+  ASSERT_TRUE(PushOnce(1).ok());
+  ASSERT_TRUE(Take(10).ok());
+  ASSERT_TRUE(PushOnce(2).ok());
+  ASSERT_TRUE(durable_->Save().ok());
+  EXPECT_TRUE(disk_->files()->OpenCheckpoint().ok());
+  storage_->write_fails = true;
+  EXPECT_FALSE(durable_->Restore(10).ok());
+  EXPECT_EQ(disk_->files()->OpenCheckpoint().status().code(), StatusCode::kFailedPrecondition);
+  Kill();
+  // The checkpoint of the start fails too.
+  EXPECT_EQ(Start(/*logged=*/true, /*write_fails=*/true), 1u);
+  EXPECT_EQ(disk_->files()->OpenCheckpoint().status().code(), StatusCode::kFailedPrecondition);
+  storage_->write_fails = false;
+  ASSERT_TRUE(durable_->Save().ok());
+  EXPECT_TRUE(disk_->files()->OpenCheckpoint().ok());
 }
 
 TEST_F(RestoreTest, TheSnapshotOfAnUnfinishedRestoreStays) {

@@ -30,11 +30,12 @@ class FilesStorage final : public Storage, public CheckpointFiles {
 
   std::map<uint64_t, LogEntry> log;
   bool has_checkpoint = false, delta = false;
+  std::optional<LogBreak> unfinished;
 
   CheckpointFiles* files() override { return this; }
   StatusOr<OpenedCheckpoint> OpenCheckpoint() override {
     if (!has_checkpoint) return NotFound("no checkpoint");
-    if (delta) return FailedPrecondition("a delta");
+    if (delta || unfinished) return FailedPrecondition("a delta, or an old state");
     OpenedCheckpoint opened{.record = "record", .values = Fd(open(path_.c_str(), O_RDONLY))};
     opened.bytes = std::filesystem::file_size(path_);
     return opened;
@@ -70,6 +71,7 @@ class FilesStorage final : public Storage, public CheckpointFiles {
   Status CheckRoom(uint64_t) override { return OkStatus(); }
   Status SyncLog() override { return OkStatus(); }
   Status ClearLog() override { return OkStatus(); }
+  StatusOr<std::optional<LogBreak>> UnfinishedRestore() override { return unfinished; }
 
  private:
   const std::string path_;
@@ -84,7 +86,9 @@ class LogSourceTest : public testing::Test {
     options.on_replicated = [this](uint64_t number) { replicated_ = number; };
     options.save = [this] {
       ++saves_;
+      if (!save_status_.ok()) return save_status_;
       storage_.delta = false;
+      storage_.unfinished.reset();
       return OkStatus();
     };
     source_.emplace(std::move(options), storage_, clock_);
@@ -112,6 +116,7 @@ class LogSourceTest : public testing::Test {
   std::optional<LogSource> source_;
   uint64_t number_ = 0, replicated_ = 0;
   int saves_ = 0;
+  Status save_status_;
 };
 
 TEST_F(LogSourceTest, EntriesComeInOrderFromMemoryAndFromTheStore) {
@@ -280,6 +285,26 @@ TEST_F(LogSourceTest, ACheckpointIsSentInParts) {
   EXPECT_EQ(source.FetchCheckpoint(1, 1, 4 << 20)->content, "end");
   EXPECT_EQ(source.FetchCheckpoint(1, 1, 4 << 20).status().code(),
             StatusCode::kFailedPrecondition);  // the end was fetched
+}
+
+// The server was killed in a restore and started again, and its store has no checkpoint of the
+// restored state.
+TEST_F(LogSourceTest, NoStandbyGetsTheStateBeforeAnUnfinishedRestore) {
+  LogSource& source = Source(1, /*window_bytes_max=*/1);  // keeps one entry in memory
+  ASSERT_TRUE(WriteTextFile(dir_.path() + "/values", "values").ok());
+  storage_.has_checkpoint = true;
+  Write(5);
+  storage_.unfinished = LogBreak{.number = 3, .snapshot = 10};
+  const auto before = Fetch(1, 2);
+  ASSERT_TRUE(before.ok()) << before.status();
+  EXPECT_TRUE(before->needs_checkpoint);
+  EXPECT_TRUE(before->entries.empty());
+  save_status_ = ResourceExhausted("the disk is full");
+  EXPECT_EQ(source.FetchCheckpoint(1, 1, 0).status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(source.FetchCheckpoint(kReplica, 7, 0).status().code(), StatusCode::kResourceExhausted);
+  save_status_ = OkStatus();
+  EXPECT_EQ(source.FetchCheckpoint(1, 1, 0)->content, "values");
+  EXPECT_EQ(Fetch(1, 2)->entries.size(), 3u);
 }
 
 // The caller of the first request had given up before the checkpoint was written.
