@@ -50,11 +50,13 @@ Status TermKeeper::OnRestoreBegin() {
 
 Status TermKeeper::OnRestoreEnd(bool replaced, bool stored, const Log& log) {
   TD_REQUIRE(replaced || !stored);
-  restore_unfinished_ = !stored && (replaced || restore_unfinished_);
-  if (!replaced && !restore_unfinished_) source_.Resume();
+  restore_unfinished_ = restore_unfinished_ || replaced;
+  if (!restore_unfinished_) source_.Resume();
   if (!stored) return OkStatus();
   TD_ASSIGN_OR_RETURN(const LogTerm term, storage_.files()->Term());
-  return Begin(term, std::nullopt, log);
+  TD_RETURN_IF_ERROR(Begin(term, std::nullopt, log));
+  restore_unfinished_ = false;
+  return OkStatus();
 }
 
 }  // namespace tandem::pserver

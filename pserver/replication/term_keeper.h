@@ -12,7 +12,8 @@
 
 namespace tandem::pserver {
 
-// Not thread-safe; the owner calls it at the start, at a promotion and in a restore, one at a time.
+// Not thread-safe; the owner calls it at the start, at a promotion, in a restore and after it, one
+// at a time.
 class TermKeeper {
  public:
   struct Options {
@@ -39,8 +40,9 @@ class TermKeeper {
   // Called before a restore. Stores the next term before the state changes. A crash then leaves a
   // term that no standby has, whatever the state is.
   Status OnRestoreBegin();
-  // Called after a restore. `replaced`: whether the state was replaced. `stored`: whether the store
-  // has the new state.
+  // Called after a restore, and again when a checkpoint stores the new state later. `replaced`:
+  // whether the state was replaced. `stored`: whether the store has the new state. After an error,
+  // the source stays paused until a further call succeeds.
   Status OnRestoreEnd(bool replaced, bool stored, const Log& log);
   void OnEmptyShard() { restore_unfinished_ = false; }  // the server has no state any more
 
@@ -48,8 +50,8 @@ class TermKeeper {
   const Options options_;
   Storage& storage_;
   LogSource& source_;
-  // true: a restore has replaced the state, but the store does not have it yet. Standbys must not
-  // receive entries of the new state as entries of the old term.
+  // true: a restore has replaced the state, but its term has not begun. Standbys must not receive
+  // entries of the new state as entries of the old term.
   bool restore_unfinished_ = false;
 };
 

@@ -26,8 +26,7 @@ DurableShard::DurableShard(Options options, Storage* storage, const Clock& clock
       later_(std::move(options.later)),
       pace_(options.pace),
       keep_(options.keep),
-      on_restore_begin_(std::move(options.on_restore_begin)),
-      on_restore_end_(std::move(options.on_restore_end)),
+      restoring_{std::move(options.on_restore_begin), std::move(options.on_restore_end)},
       clock_(clock),
       backend_(backend),
       device_(device),
@@ -41,7 +40,7 @@ DurableShard::DurableShard(Options options, Storage* storage, const Clock& clock
                            "Time of the last checkpoint written or read, in Unix time; 0: never")),
       storage_(storage) {
   Shard::Options& shard = options.shard;
-  TD_REQUIRE((on_restore_begin_ == nullptr) == (on_restore_end_ == nullptr));
+  TD_REQUIRE((restoring_.begin == nullptr) == (restoring_.end == nullptr));
   if (storage_ != nullptr) {
     shard.on_checkpoint = [this](uint64_t version, SnapshotFn copy) {
       SaveLater(version, std::move(copy));
@@ -88,6 +87,8 @@ StatusOr<SavedCheckpoint> DurableShard::WriteLocked(const ShardSnapshot& image) 
   TD_RETURN_IF_ERROR(bytes.status());
   checkpoint_seconds_.Observe(Seconds(clock_.Now() - begin));
   written_order_ = image.order;
+  if (restoring_.phase == Restoring::Phase::kNotStored)
+    restoring_.phase = Restoring::Phase::kStored;
   Keeps(image.version);
   if (shard_ != nullptr) shard_->checkpoints().OnStored(image);
   return SavedCheckpoint{.version = image.version, .bytes = *bytes};
@@ -100,10 +101,21 @@ Status DurableShard::StorageStatus() const {
 }
 
 StatusOr<SavedCheckpoint> DurableShard::WriteAside(const ShardSnapshot& image) {
-  if (!aside_) return Write(image);
   StatusOr<SavedCheckpoint> written;
-  aside_([&] { written = Write(image); });
+  const auto write = [&] { written = Write(image); };
+  aside_ ? aside_(write) : write();
+  EndStoredRestore();
   return written;
+}
+
+void DurableShard::EndStoredRestore() {
+  if (restoring_.phase != Restoring::Phase::kStored || !restoring_.end) return;
+  MutexLock lock(restore_mu_);
+  if (restoring_.phase != Restoring::Phase::kStored) return;
+  const Status ended = restoring_.end(RestoreEnd::kStored);
+  if (ended.ok()) restoring_.phase = Restoring::Phase::kNone;
+  LOG_IF(ERROR, !ended.ok()) << "standbys do not get the restored state until the next checkpoint: "
+                             << ToString(ended);
 }
 
 StatusOr<SavedCheckpoint> DurableShard::Save(bool delta, uint64_t unless_kept, Duration patience) {
@@ -133,10 +145,11 @@ StatusOr<uint64_t> DurableShard::Restore(uint64_t number) {
   if (storage_ == nullptr) return NoFolder();
   const CheckpointThrottle::Wish hurry(pace_, {});
   MutexLock lock(restore_mu_);
-  if (on_restore_begin_) TD_RETURN_IF_ERROR(on_restore_begin_());
+  if (restoring_.begin) TD_RETURN_IF_ERROR(restoring_.begin());
   RestoreEnd end = RestoreEnd::kUnchanged;
   StatusOr<uint64_t> version = ReplaceState(number, &end);
-  if (on_restore_end_) TD_RETURN_IF_ERROR(on_restore_end_(end));
+  if (restoring_.end) TD_RETURN_IF_ERROR(restoring_.end(end));
+  if (end == RestoreEnd::kStored) restoring_.phase = Restoring::Phase::kNone;
   return version;
 }
 
@@ -153,6 +166,7 @@ StatusOr<uint64_t> DurableShard::ReplaceState(uint64_t number, RestoreEnd* end) 
           [this, number](SnapshotSink& sink) { return ReadState(number, sink); }, record));
   written_order_ = shard_->checkpoints().NextOrder();
   *end = RestoreEnd::kNotStored;
+  restoring_.phase = Restoring::Phase::kNotStored;
   if (number == 0) Keeps(restored.version);
   // The log entries belong to the state before the restore. A new checkpoint deletes these entries.
   if (recorded) {

@@ -55,7 +55,9 @@ class DurableShard {
     // The throttle that the storage uses. DurableShard adds a request (Wish) to the throttle for
     // each snapshot, with the `patience` of Save.
     CheckpointThrottle* pace = nullptr;
-    // Called before and after each Restore. null: not called.
+    // Called before and after each Restore, by one thread at a time. null: not called. After
+    // kNotStored, or after a failed call with kStored, `on_restore_end` is called again with
+    // kStored when a later checkpoint has stored the new state, by the thread that saved it.
     std::function<Status()> on_restore_begin;
     std::function<Status(RestoreEnd)> on_restore_end;
     // Called when the initial values are stored, before a trainer learns of it. null: not called.
@@ -126,6 +128,7 @@ class DurableShard {
   // entries that a restart from the older snapshot needs.
   StatusOr<SavedCheckpoint> Write(const ShardSnapshot& image);
   StatusOr<SavedCheckpoint> WriteLocked(const ShardSnapshot& image) TD_REQUIRES(mu_);
+  // Calls Write on a low-priority thread, and ends an unfinished restore.
   StatusOr<SavedCheckpoint> WriteAside(const ShardSnapshot& image);
   void SaveLater(uint64_t version, SnapshotFn copy);
   void ShortenLog();
@@ -134,6 +137,9 @@ class DurableShard {
   Status ReadState(uint64_t number, SnapshotSink& sink) const;
   // Restores as Restore, and sets *end.
   StatusOr<uint64_t> ReplaceState(uint64_t number, RestoreEnd* end);
+  // Calls on_restore_end for a restore whose state a later checkpoint has stored, if there is one.
+  // Waits for a restore in progress.
+  void EndStoredRestore();
   // Loads the state before an unfinished restore, as far as it is stored, so that the shard knows
   // which trainers had pushed more than the restored state has.
   void LoadReplaced(const LogBreak& unfinished);
@@ -162,8 +168,16 @@ class DurableShard {
   const std::function<Status(std::function<void()>)> later_;
   CheckpointThrottle* const pace_;
   const KeepRules keep_;
-  const std::function<Status()> on_restore_begin_;
-  const std::function<Status(RestoreEnd)> on_restore_end_;
+  // The calls of Options, and the restore for which `end` was not called with kStored.
+  struct Restoring {
+    enum class Phase : uint8_t { kNone, kNotStored, kStored };  // whether the store has its state
+    const std::function<Status()> begin;
+    const std::function<Status(RestoreEnd)> end;
+    // Only a thread with `mu_` sets kNotStored and kStored, and only one with `restore_mu_` sets
+    // kNotStored and kNone.
+    std::atomic<Phase> phase = Phase::kNone;
+  };
+  Restoring restoring_;
   const Clock& clock_;
   const exec::Backend& backend_;
   Device& device_;

@@ -43,6 +43,11 @@ class RestoreTest : public ShardFixture {
       work();
       return OkStatus();
     };
+    options.on_restore_begin = [] { return OkStatus(); };
+    options.on_restore_end = [this](DurableShard::RestoreEnd end) {
+      ends_.push_back(end);
+      return end_status_;
+    };
     durable_ = std::make_unique<DurableShard>(options, storage_.get(), clock_, backend_, device_,
                                               metrics_);
     const auto version = durable_->Recover();
@@ -105,7 +110,9 @@ class RestoreTest : public ShardFixture {
   }
 
   std::string dir_;
-  int kept_ = 2;  // snapshots that the rules keep
+  int kept_ = 2;                                // snapshots that the rules keep
+  std::vector<DurableShard::RestoreEnd> ends_;  // the ends of restores
+  Status end_status_;                           // result of on_restore_end
   std::unique_ptr<Storage> disk_;
   std::unique_ptr<FailingStorage> storage_;
   std::unique_ptr<DurableShard> durable_;
@@ -215,6 +222,33 @@ TEST_F(RestoreTest, TheCheckpointBeforeAnUnfinishedRestoreIsNotOpened) {
   storage_->write_fails = false;
   ASSERT_TRUE(durable_->Save().ok());
   EXPECT_TRUE(disk_->files()->OpenCheckpoint().ok());
+}
+
+TEST_F(RestoreTest, ALaterCheckpointEndsARestore) {
+  using enum DurableShard::RestoreEnd;
+  Start();
+  Configure(UpdatePolicy::kASync);
+  ASSERT_TRUE(PushOnce(1).ok());
+  ASSERT_TRUE(Take(10).ok());
+  ASSERT_TRUE(PushOnce(2).ok());
+  ASSERT_TRUE(durable_->Save().ok());
+  EXPECT_THAT(ends_, IsEmpty());
+  storage_->write_fails = true;
+  EXPECT_FALSE(durable_->Restore(10).ok());
+  EXPECT_FALSE(durable_->Save().ok());
+  EXPECT_FALSE(durable_->Restore(99).ok());
+  EXPECT_THAT(ends_, ElementsAre(kNotStored, kUnchanged));
+  storage_->write_fails = false;
+  // The term of the restored state cannot be stored, so the next checkpoint retries.
+  end_status_ = ResourceExhausted("the disk is full");
+  ASSERT_TRUE(durable_->Save().ok());
+  end_status_ = OkStatus();
+  ASSERT_TRUE(durable_->Save().ok());
+  ASSERT_TRUE(durable_->Save().ok());
+  EXPECT_THAT(ends_, ElementsAre(kNotStored, kUnchanged, kStored, kStored));
+  EXPECT_EQ(*durable_->Restore(10), 1u);
+  ASSERT_TRUE(durable_->Save().ok());
+  EXPECT_THAT(ends_, ElementsAre(kNotStored, kUnchanged, kStored, kStored, kStored));
 }
 
 TEST_F(RestoreTest, TheSnapshotOfAnUnfinishedRestoreStays) {
