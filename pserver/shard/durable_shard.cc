@@ -12,6 +12,10 @@
 namespace tandem::pserver {
 namespace {
 
+// Maximum number of stored snapshots that not all servers have, and that are newer than the newest
+// one that all servers have.
+constexpr size_t kPartialMax = 3;
+
 Status NoFolder() {
   return FailedPrecondition(
       "this server writes no checkpoints, because it was started without a directory [TD4011]; "
@@ -75,7 +79,7 @@ StatusOr<SavedCheckpoint> DurableShard::Write(const ShardSnapshot& image) {
 }
 
 StatusOr<SavedCheckpoint> DurableShard::WriteLocked(const ShardSnapshot& image) {
-  if (image.order < written_order_) {
+  if (image.order < orders_.written) {
     return SavedCheckpoint{.version = image.version, .bytes = image.bytes()};
   }
   const Time begin = clock_.Now();
@@ -86,7 +90,7 @@ StatusOr<SavedCheckpoint> DurableShard::WriteLocked(const ShardSnapshot& image) 
   }
   TD_RETURN_IF_ERROR(bytes.status());
   checkpoint_seconds_.Observe(Seconds(clock_.Now() - begin));
-  written_order_ = image.order;
+  orders_.written = image.order;
   if (restoring_.phase == Restoring::Phase::kNotStored)
     restoring_.phase = Restoring::Phase::kStored;
   Keeps(image.version);
@@ -164,7 +168,7 @@ StatusOr<uint64_t> DurableShard::ReplaceState(uint64_t number, RestoreEnd* end) 
       const ShardSnapshot restored,
       shard_->checkpoints().Restore(
           [this, number](SnapshotSink& sink) { return ReadState(number, sink); }, record));
-  written_order_ = shard_->checkpoints().NextOrder();
+  orders_.written = orders_.restored = shard_->checkpoints().NextOrder();
   *end = RestoreEnd::kNotStored;
   restoring_.phase = Restoring::Phase::kNotStored;
   if (number == 0) Keeps(restored.version);
@@ -256,18 +260,22 @@ StatusOr<std::vector<uint64_t>> DurableShard::RemovableSnapshots(
   // A snapshot that not all servers have, or that was abandoned by a restore, must not take the
   // place of another one.
   std::vector<KeptState> candidates = {{order.request.number, order.time_us}};
-  uint64_t newest_partial = 0;
+  std::vector<uint64_t> partial;  // ascending
   for (const StoredGlobalSnapshot& s : stored) {
-    if (!whole(s)) newest_partial = std::max(newest_partial, s.number);
+    if (!whole(s)) partial.push_back(s.number);
     if (whole(s) && !s.abandoned) candidates.push_back({s.number, s.time_us});
   }
   const std::set<uint64_t> kept = Kept(keep_, std::move(candidates));
+  const uint64_t oldest_partial =
+      partial.size() > kPartialMax ? partial[partial.size() - kPartialMax] : 0;
   for (const StoredGlobalSnapshot& s : stored) {
     const bool old = s.number < order.complete && !kept.contains(s.number);
-    // The newest partial snapshot may still be being written on another server.
-    const bool leftover = whole(s) ? s.abandoned && s.rebuilt : s.number < newest_partial;
+    // A partial snapshot may still be being written on another server, or another server was
+    // replaced by one without snapshots.
+    const bool leftover = whole(s) ? s.abandoned && s.rebuilt : s.number < oldest_partial;
     // A rebuilt snapshot needs older ones as its base, on this or on another server.
-    if (leftover || (old && !order.rebuilt)) removed.push_back(s.number);
+    const bool base = order.rebuilt && !(s.abandoned && s.rebuilt);
+    if ((leftover || old) && !base) removed.push_back(s.number);
   }
   return removed;
 }
@@ -278,7 +286,15 @@ StatusOr<DurableShard::SnapshotPart> DurableShard::WriteGlobalSnapshot(
   TD_ASSIGN_OR_RETURN(const std::vector<uint64_t> removed, RemovableSnapshots(order));
   const SnapshotName name{.number = order.request.number, .time_us = order.time_us};
   StatusOr<size_t> bytes;
-  const auto write = [&] { bytes = storage_->WriteGlobalSnapshot(name, copy, removed); };
+  const auto write = [&] {
+    MutexLock lock(mu_);  // no other state is restored between the check and the write
+    bytes = copy.order < orders_.restored
+                ? Aborted(
+                      "snapshot %d was not stored, because another state was restored "
+                      "meanwhile [TD4020]; hint: run the command again",
+                      name.number)
+                : storage_->WriteGlobalSnapshot(name, copy, removed);
+  };
   aside_ ? aside_(write) : write();
   if (!bytes.ok()) return bytes.status();
   return SnapshotPart{copy.version, *bytes, pending.held};

@@ -97,12 +97,13 @@ class DurableShard {
   };
   // Calls Shard::GlobalSnapshots::Take and writes the snapshot. Removes older snapshots that the
   // rules (Options::keep) do not keep, but never the newest one that all servers have. Snapshots
-  // that are abandoned or that not all servers have take no place in the rules; of the latter only
-  // the newest stays. A repeated call of the same taker gets the same reply as the first call,
-  // until another snapshot begins. If GlobalSnapshotOrder::rebuilt is set, pushes continue
-  // meanwhile, and no snapshot is removed that could be restored; the call needs the memory for a
-  // second copy of the state. FAILED_PRECONDITION: there is no storage, or the log does not reach
-  // this version. UNAVAILABLE: another snapshot is being written.
+  // that are abandoned or that not all servers have take no place in the rules; of the latter the
+  // newest 3 stay until a newer snapshot is complete. A repeated call of the same taker gets the
+  // same reply as the first call, until another snapshot begins. If GlobalSnapshotOrder::rebuilt is
+  // set, pushes continue meanwhile, and no snapshot is removed that could be restored; the call
+  // needs the memory for a second copy of the state. FAILED_PRECONDITION: there is no storage, or
+  // the log does not reach this version. UNAVAILABLE: another snapshot is being written. ABORTED:
+  // another state was restored meanwhile.
   void TakeGlobalSnapshot(const std::string& job, GlobalSnapshotOrder order,
                           const std::function<void(const StatusOr<SnapshotPart>&)>& done);
   // Global snapshots on the disk, ascending; empty without a storage.
@@ -192,9 +193,13 @@ class DurableShard {
   Mutex restore_mu_;  // allows one restore at a time
   mutable Mutex status_mu_;
   Status saved_ TD_GUARDED_BY(status_mu_);  // status of the last checkpoint write
-  Mutex mu_;                                // locked while a checkpoint is written
-  // ShardSnapshot::order of the last written snapshot.
-  uint64_t written_order_ TD_GUARDED_BY(mu_) = 0;
+  Mutex mu_;                                // locked while a checkpoint or snapshot is written
+  // Values of ShardSnapshot::order. Snapshots with a lower one are of the state before.
+  struct Orders {
+    uint64_t written = 0;   // of the last written checkpoint, or of the last restore
+    uint64_t restored = 0;  // of the last restore
+  };
+  Orders orders_ TD_GUARDED_BY(mu_);
   // The newest global snapshot that was requested, and the callbacks that wait for it.
   struct WantedSnapshot {
     uint64_t number = 0;

@@ -43,6 +43,10 @@ class RestoreTest : public ShardFixture {
       work();
       return OkStatus();
     };
+    options.aside = [this](const std::function<void()>& work) {
+      if (const auto before = std::exchange(before_aside_, nullptr)) before();
+      work();
+    };
     options.on_restore_begin = [] { return OkStatus(); };
     options.on_restore_end = [this](DurableShard::RestoreEnd end) {
       ends_.push_back(end);
@@ -112,7 +116,8 @@ class RestoreTest : public ShardFixture {
   std::string dir_;
   int kept_ = 2;                                // snapshots that the rules keep
   std::vector<DurableShard::RestoreEnd> ends_;  // the ends of restores
-  Status end_status_;                           // result of on_restore_end
+  std::function<void()> before_aside_;  // called once before the next checkpoint or snapshot
+  Status end_status_;                   // result of on_restore_end
   std::unique_ptr<Storage> disk_;
   std::unique_ptr<FailingStorage> storage_;
   std::unique_ptr<DurableShard> durable_;
@@ -305,14 +310,35 @@ TEST_F(RestoreTest, AbandonedSnapshotsTakeNoPlaceInTheRules) {
   }
 }
 
-TEST_F(RestoreTest, OnlyTheNewestPartialSnapshotStays) {
+TEST_F(RestoreTest, TheNewestPartialSnapshotsStay) {
   Start();
   Configure(UpdatePolicy::kASync);
   ASSERT_TRUE(PushOnce(1).ok());
   ASSERT_TRUE(Take(1).ok());
   // Another server never gets its part of the snapshots after 1.
   for (uint64_t n = 2; n <= 6; ++n) ASSERT_TRUE(Take(n, {1}, 1).ok());
-  EXPECT_THAT(Stored(), ElementsAre(1, 5, 6));
+  EXPECT_THAT(Stored(), ElementsAre(1, 3, 4, 5, 6));
+  // They go when a newer snapshot is complete.
+  ASSERT_TRUE(Take(7, {1, 6}, 6).ok());
+  EXPECT_THAT(Stored(), ElementsAre(6, 7));
+}
+
+// Another server is replaced by one that has no snapshots, so no snapshot is complete.
+TEST_F(RestoreTest, ASnapshotAfterAPromotionRemovesNoRecentOne) {
+  kept_ = 4;
+  Start();
+  Configure(UpdatePolicy::kSync);
+  std::vector<uint64_t> whole;
+  for (uint64_t n = 1; n <= 3; ++n) {
+    ASSERT_TRUE(PushOnce(n).ok());
+    ASSERT_TRUE(Take(n, whole, whole.empty() ? 0 : whole.back()).ok());
+    whole.push_back(n);
+  }
+  ASSERT_TRUE(Take(4).ok());
+  EXPECT_THAT(Stored(), ElementsAre(1, 2, 3, 4));
+  // A rebuilt snapshot may need each of them as its base. Its own failed attempts are bounded.
+  for (uint64_t n = 5; n <= 9; ++n) ASSERT_TRUE(Rebuild(n, 2).ok());
+  EXPECT_THAT(Stored(), ElementsAre(1, 2, 3, 4, -6, -7, -8, -9));
 }
 
 TEST_F(RestoreTest, RebuiltSnapshotsAreRemoved) {
@@ -335,6 +361,26 @@ TEST_F(RestoreTest, RebuiltSnapshotsAreRemoved) {
   // A coordinator of an earlier version sends no facts: nothing is removed.
   ASSERT_TRUE(Rebuild(6, 5, {}, /*taker=*/0).ok());
   EXPECT_THAT(Stored(), ElementsAre(4, 5, -6));
+}
+
+TEST_F(RestoreTest, ASnapshotOfAReplacedStateIsNotStored) {
+  Start();
+  Configure(UpdatePolicy::kASync);
+  ASSERT_TRUE(PushOnce(1).ok());
+  ASSERT_TRUE(Take(1).ok());
+  ASSERT_TRUE(PushOnce(2).ok());
+  // Another state is restored after the values of snapshot 2 were copied.
+  before_aside_ = [this] { EXPECT_EQ(*durable_->Restore(1), 1u); };
+  const Status aborted = Take(2);
+  EXPECT_EQ(aborted.code(), StatusCode::kAborted);
+  EXPECT_THAT(std::string(aborted.message()), HasSubstr("snapshot 2 was not stored"));
+  EXPECT_THAT(Stored(), ElementsAre(1));
+  // A newer checkpoint has the same history.
+  before_aside_ = [this] { EXPECT_TRUE(durable_->Save().ok()); };
+  ASSERT_TRUE(PushOnce(2).ok());
+  const Status taken = Take(3);
+  EXPECT_TRUE(taken.ok()) << taken;
+  EXPECT_THAT(Stored(), ElementsAre(1, 3));
 }
 
 TEST_F(RestoreTest, OneNumberBelongsToOneTaker) {
