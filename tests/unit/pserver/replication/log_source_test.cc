@@ -11,6 +11,7 @@
 #include "common/os/files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "pserver/replication/term_keeper.h"
 #include "pserver/wire/log_record.h"
 #include "tests/support/fake_storage.h"
 #include "tests/support/temp_dir.h"
@@ -31,6 +32,8 @@ class FilesStorage final : public Storage, public CheckpointFiles {
   std::map<uint64_t, LogEntry> log;
   bool has_checkpoint = false, delta = false;
   std::optional<LogBreak> unfinished;
+  LogTerm term = Of(1);
+  Status set_status;
 
   CheckpointFiles* files() override { return this; }
   StatusOr<OpenedCheckpoint> OpenCheckpoint() override {
@@ -44,8 +47,12 @@ class FilesStorage final : public Storage, public CheckpointFiles {
   Status InstallCheckpoint(const std::string&, const std::string&, const LogTerm&) override {
     return OkStatus();
   }
-  StatusOr<LogTerm> Term() override { return Of(1); }
-  Status SetTerm(const LogTerm&) override { return OkStatus(); }
+  StatusOr<LogTerm> Term() override { return term; }
+  Status SetTerm(const LogTerm& set) override {
+    if (!set_status.ok()) return set_status;
+    term = set;
+    return OkStatus();
+  }
   StatusOr<bool> Complete() override { return true; }
   Status SetComplete() override { return OkStatus(); }
   Status ReadLog(uint64_t after, const std::function<Status(LogEntry)>& take) override {
@@ -305,6 +312,36 @@ TEST_F(LogSourceTest, NoStandbyGetsTheStateBeforeAnUnfinishedRestore) {
   save_status_ = OkStatus();
   EXPECT_EQ(source.FetchCheckpoint(1, 1, 0)->content, "values");
   EXPECT_EQ(Fetch(1, 2)->entries.size(), 3u);
+}
+
+TEST_F(LogSourceTest, ARestoreEndsWhenItsStateIsStored) {
+  LogSource& source = Source();
+  Metrics metrics;
+  GroupLogOptions options;
+  options.on_work = [] {};
+  GroupCommitLog log(std::move(options), clock_, storage_, metrics);
+  TermKeeper terms({.standbys = 1, .random = [] { return 7; }}, storage_, source);
+  const auto end = [&](bool replaced, bool stored) {
+    return terms.OnRestoreEnd(replaced, stored, {log, /*initialised=*/true});
+  };
+  const auto paused = [&] { return Fetch(1, 0).status().code() == StatusCode::kUnavailable; };
+  ASSERT_TRUE(terms.OnRestoreBegin().ok());
+  EXPECT_TRUE(paused());
+  ASSERT_TRUE(end(/*replaced=*/false, /*stored=*/false).ok());
+  EXPECT_FALSE(paused());
+  EXPECT_EQ(source.term(), Of(1));
+  ASSERT_TRUE(terms.OnRestoreBegin().ok());
+  ASSERT_TRUE(end(true, false).ok());
+  EXPECT_TRUE(paused());
+  // A checkpoint stores the state later, but the term cannot be stored.
+  storage_.set_status = ResourceExhausted("the disk is full");
+  EXPECT_FALSE(end(true, true).ok());
+  EXPECT_FALSE(terms.OnRestoreBegin().ok());
+  EXPECT_TRUE(paused()) << "the source sends the new state as the old term";
+  storage_.set_status = OkStatus();
+  ASSERT_TRUE(end(true, true).ok());
+  EXPECT_FALSE(paused());
+  EXPECT_EQ(source.term(), Of(2));
 }
 
 // The caller of the first request had given up before the checkpoint was written.
