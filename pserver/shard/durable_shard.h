@@ -196,8 +196,8 @@ class DurableShard {
   Mutex mu_;                                // locked while a checkpoint or snapshot is written
   // Values of ShardSnapshot::order. Snapshots with a lower one are of the state before.
   struct Orders {
-    uint64_t written = 0;   // of the last written checkpoint, or of the last restore
-    uint64_t restored = 0;  // of the last restore
+    uint64_t written = 0;   // the last written checkpoint or the last restore
+    uint64_t restored = 0;  // the last restore
   };
   Orders orders_ TD_GUARDED_BY(mu_);
   // The newest global snapshot that was requested, and the callbacks that wait for it.
