@@ -105,13 +105,13 @@ Status FollowerState::Install(const std::string& record, const std::string& path
   return DataLoss("the fetched checkpoint cannot be restored [TD4010]");
 }
 
-Status FollowerState::Promote(uint64_t term, uint64_t primary_last) {
+Status FollowerState::Promote(uint64_t term, uint64_t primary_last, Replication replication) {
   if (!position_.has_state) {
     return FailedPrecondition(
         "this standby cannot be promoted, because it has no state: it has not fetched a checkpoint "
         "[TD4029]; hint: promote another standby, or start the job from a checkpoint");
   }
-  if (!position_.complete) {
+  if (!position_.complete && replication == Replication::kQuorum) {
     return FailedPrecondition(
         "this standby cannot be promoted, because it has fetched a checkpoint and has not yet "
         "received the entries after it, up to entry %d [TD4029]; hint: promote another standby, or "

@@ -51,8 +51,9 @@ class FollowerState final : public StandbyState {
   Status Recover();
   // Begins the term `term` as the primary. `primary_last`: number of the last entry of the old
   // primary, for a message. FAILED_PRECONDITION: `term` is not higher than the term of the state,
-  // or there is no state, or an incomplete one.
-  Status Promote(uint64_t term, uint64_t primary_last);
+  // or there is no state, or an incomplete one with kQuorum. With kAsync, the server counts the
+  // pushes that an incomplete state lacks.
+  Status Promote(uint64_t term, uint64_t primary_last, Replication replication);
   // Begins as the first primary of a new history. FAILED_PRECONDITION: there is a state, or a
   // damaged state was dropped.
   Status Begin();

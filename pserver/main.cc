@@ -277,12 +277,12 @@ StatusOr<PserverOptions> OptionsFromFlags() {
                            kTableMemoryMax);
   }
   options.keep_bytes_max = FLAGS_keep_pushes_mb << 20;
-  TD_ASSIGN_OR_RETURN(options.wal_sync, ParseWalSync(FLAGS_wal_sync));
+  TD_ASSIGN_OR_RETURN(options.wal_sync.when, ParseWalSync(FLAGS_wal_sync));
   if (FLAGS_wal_sync_interval_ms < 1) {
     return InvalidArgument("--wal_sync_interval_ms=%d: expected 1 or more [TD1004]",
                            FLAGS_wal_sync_interval_ms);
   }
-  options.wal_sync_interval = std::chrono::milliseconds(FLAGS_wal_sync_interval_ms);
+  options.wal_sync.interval = std::chrono::milliseconds(FLAGS_wal_sync_interval_ms);
   TD_RETURN_IF_ERROR(SetKept(&options));
   if (const char* file = std::getenv("TANDEM_SECRET_FILE"); file != nullptr && *file != '\0') {
     TD_ASSIGN_OR_RETURN(options.secret, rpc::ReadSecretFile(file));

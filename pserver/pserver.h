@@ -42,6 +42,12 @@ struct CallThreads {
   size_t queue_max = 1024;
 };
 
+// When the write-ahead log is synced to the disk.
+struct LogSync {
+  WalSync when = WalSync::kInterval;
+  Duration interval = std::chrono::milliseconds(100);  // with kInterval
+};
+
 struct PserverOptions {
   // With mutual TLS, the certificate must be for a pserver of `job`. If `job` is "", the
   // certificate determines the job. A caller may make only the calls of its role
@@ -61,8 +67,7 @@ struct PserverOptions {
   // pushes, and the trainers keep the values.
   Durability durability = Durability::kNone;
   // With kLogged: when the WAL is synced. Synced pushes survive the death of the machine.
-  WalSync wal_sync = WalSync::kInterval;
-  Duration wal_sync_interval = std::chrono::milliseconds(100);
+  LogSync wal_sync;
   // Size of the log in bytes at which a checkpoint is written. With kReplayable, the size includes
   // the values of the pushes that trainers keep.
   uint64_t log_bytes_max = uint64_t{256} << 20;

@@ -156,8 +156,8 @@ void ServerParts::MakeShard() {
   made.shard.replication = options_.replication;
   made.shard.replayable = options_.durability == Durability::kReplayable;
   made.shard.keep_bytes_max = options_.keep_bytes_max;
-  made.log.sync = options_.wal_sync;
-  made.log.sync_interval = options_.wal_sync_interval;
+  made.log.sync = options_.wal_sync.when;
+  made.log.sync_interval = options_.wal_sync.interval;
   made.log.bytes_max = options_.log_bytes_max;
   made.keep = options_.snapshot_keep;
   made.log.on_work = [this] { log_driver_->Poke(); };

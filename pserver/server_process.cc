@@ -270,7 +270,8 @@ MemberReport ServerProcess::Report() const {
     term = position.term;
     // A dropped state makes tandemrun refuse to begin without it.
     report.has_state = position.has_state || position.dropped;
-    report.complete = position.has_state && position.complete;
+    report.complete =
+        position.has_state && (position.complete || server_.replication == Replication::kAsync);
     report.last = position.last;
   } else if (pserver_ != nullptr) {
     report.primary = true;

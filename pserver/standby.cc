@@ -60,7 +60,8 @@ LogFollower::Progress Standby::progress() const { return follower_->progress(); 
 StatusOr<std::unique_ptr<Pserver>> Standby::Promote(uint64_t term) {
   if (parts_ == nullptr) return FailedPrecondition("the standby was promoted before [TD4029]");
   follower_->Stop();
-  TD_RETURN_IF_ERROR(state_->Promote(term, follower_->progress().primary_last));
+  TD_RETURN_IF_ERROR(
+      state_->Promote(term, follower_->progress().primary_last, options_.replication));
   promotions_.Add(1);
   gauges_.Clear();
   LOG(INFO) << "promoted to the primary of term " << term << " at log entry "

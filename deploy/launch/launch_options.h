@@ -24,8 +24,8 @@ struct PserverOptions {
   // With durability "replayable": MB of buffered pushes at which a trainer requests a checkpoint
   // and waits for the checkpoint. 0: the default of pservers.
   int keep_pushes_mb = 0;
-  int standbys = 0;   // number of standbys of each pserver; needs durability "logged"
-  std::string replication = "quorum";  // of standbys: quorum or async
+  int standbys = 0;  // number of standbys of each pserver; needs durability "logged"
+  std::string replication = "quorum";  // to standbys: quorum or async
   int replicas = 0;   // number of read replicas of each pserver; needs durability "logged"
   int resp_port = 0;  // first port of the replicas for Redis clients; 0: no Redis clients
   std::string place;  // place of dense slices, such as "cuda"; empty: the default of pservers

@@ -135,8 +135,7 @@ std::vector<ServerGroup::Command> ServerGroup::Choose() {
     ++votes;
     if (first < 0) first = m;
     term = std::max(term, vote->term);
-    // Without a quorum, an incomplete state is useful: the server counts the pushes that it lacks.
-    if (!vote->has_state || (quorum_ && !vote->complete)) continue;
+    if (!vote->has_state || !vote->complete) continue;
     lost += Of(m).HasLostEntries();
     ++with_state;
     if (best >= 0 && Of(best).report->history != vote->history) {

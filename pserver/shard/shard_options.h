@@ -48,7 +48,7 @@ struct ShardOptions {
   // true: the log stores only the order of pushes. Trainers keep the values until a checkpoint
   // contains the pushes.
   bool replayable = false;
-  Replication replication = Replication::kQuorum;  // of the log, to standbys
+  Replication replication = Replication::kQuorum;  // when standbys receive the log
   uint64_t keep_bytes_max = uint64_t{1} << 30;  // maximum bytes of the pushes that a trainer keeps
   // Called when a checkpoint should be written soon, only if `replayable`. The lock of the shard is
   // held, so the function must not block.

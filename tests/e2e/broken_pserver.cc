@@ -19,7 +19,7 @@ int Serve(int argc, char** argv) {
   options.index = std::stoi(argv[2]);
   options.data_dir = argv[3];
   options.durability = pserver::Durability::TANDEM_BROKEN_DURABILITY;
-  options.wal_sync = pserver::WalSync::kAlways;
+  options.wal_sync.when = pserver::WalSync::kAlways;
   Metrics metrics;
   const auto pserver = pserver::Pserver::Start(options, metrics);
   if (!pserver.ok()) {

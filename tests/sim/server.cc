@@ -144,7 +144,8 @@ MemberReport SimServer::Report() const {
     const StandbyState::Position position = life_->standby->reported();
     term = position.term;
     report.has_state = position.has_state;
-    report.complete = position.has_state && position.complete;
+    report.complete =
+        position.has_state && (position.complete || options_.replication == Replication::kAsync);
     report.last = position.last;
   } else {
     report.primary = true;
@@ -173,8 +174,9 @@ void SimServer::OnCommand(const MemberCommand& command, const SendReport& send, 
     return end(FailedPrecondition("the process is the primary already"));
   life->changes_role = true;
   life->standby->Stop([this, life, command, send, end] {
-    const Status status = command.kind == Kind::kBegin ? life->standby->Begin()
-                                                       : life->standby->Promote(command.number);
+    const Status status = command.kind == Kind::kBegin
+                              ? life->standby->Begin()
+                              : life->standby->Promote(command.number, options_.replication);
     if (*life->dead) return;
     if (!status.ok()) return end(status);
     life->standby = nullptr;

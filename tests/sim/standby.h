@@ -39,7 +39,9 @@ class SimStandby final : public PrimaryCalls {
   void Continue() { process_->Continue(); }
   // Promote begins the term `term` as the primary. Begin begins the first term of the server.
   // REQUIRES: the standby does not follow a primary any more. Errors: those of FollowerState.
-  Status Promote(uint64_t term) { return state_.Promote(term, progress_.primary_last); }
+  Status Promote(uint64_t term, Replication replication) {
+    return state_.Promote(term, progress_.primary_last, replication);
+  }
   Status Begin() { return state_.Begin(); }
   // Waits until the process has written its log (FollowerParts).
   Status AwaitLogged();

@@ -32,9 +32,14 @@ void TrainerRegistry::Trainer::Replace(uint64_t by_incarnation, uint64_t version
 int64_t TrainerRegistry::Trainer::CountLost(const SentNumbers& reported, uint64_t sequence,
                                             int server) {
   const uint64_t known = SentNumbers::At(numbers.ended, server);
-  const uint64_t ended = SentNumbers::At(reported.ended, server);
+  const uint64_t ended = std::min<uint64_t>(SentNumbers::At(reported.ended, server), INT64_MAX);
   int64_t change = sequence != 0 && sequence <= known ? -1 : 0;
-  for (uint64_t n = known + 1; n <= ended; ++n) {
+  // No push above `highest` is taken. Below the window, nothing is known.
+  const uint64_t highest = taken.highest();
+  const uint64_t above = std::max(known, highest);
+  if (ended > above) change += static_cast<int64_t>(ended - above);
+  const uint64_t window = highest - std::min(highest, SequenceWindow::kSize);
+  for (uint64_t n = std::max(known, window) + 1; n <= std::min(ended, highest); ++n) {
     change += taken.Look(n) == SequenceWindow::Seen::kNew;
   }
   lost_pushes += static_cast<uint64_t>(change);
@@ -111,6 +116,8 @@ void TrainerRegistry::RollBack(uint64_t version) {
     // up and push as if it were new.
     if (before.incarnation > t.incarnation) t.Replace(before.incarnation, version);
     if (counts) t.rolled_back = true;
+    // The restore undid these pushes; no server has lost them (CountLost).
+    if (before.incarnation == t.incarnation) t.numbers.Raise(before.numbers);
     const bool same = before.incarnation == t.incarnation;
     t.ahead = same && (before.ahead || (before.pushes != 0 && before.last_step >= version));
   }

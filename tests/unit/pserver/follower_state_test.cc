@@ -111,13 +111,13 @@ TEST_F(FollowerStateTest, AFullDiskDelaysAStandby) {
     EXPECT_TRUE(state_->position().has_state) << "the state was dropped";
     EXPECT_EQ(Stored(), 2u);
   }
-  EXPECT_EQ(state_->Promote(9, 0).code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(state_->Promote(9, 0, Replication::kQuorum).code(), StatusCode::kResourceExhausted);
   storage_->append_fails = false;
   // The primary sends the same entries again, with later ones.
   ASSERT_TRUE(state_->Append(Entries(2, 6)).ok());
   EXPECT_EQ(Stored(), 6u);
   EXPECT_EQ(Value(parts_->durable().shard()), Value(*shard_));
-  EXPECT_TRUE(state_->Promote(9, 0).ok());
+  EXPECT_TRUE(state_->Promote(9, 0, Replication::kQuorum).ok());
 }
 
 TEST_F(FollowerStateTest, EntriesOfAnEarlierTermAreNotMixedWithThoseOfALaterOne) {

@@ -131,6 +131,19 @@ TEST_F(RosterTest, EndedPushesThatAServerLacksCountAsLost) {
   EXPECT_EQ(take(4, 3), -1) << "a delayed copy of a lost push";
   EXPECT_EQ(t.CountLost({.sent = {}, .ended = {9, 10}}, 0, kServer), 2) << "9 and 10";
   EXPECT_EQ(t.lost_pushes, 5u);
+  EXPECT_EQ(t.CountLost({.sent = {}, .ended = {9, UINT64_MAX}}, 0, kServer), INT64_MAX - 8)
+      << "a number that no client can mean ends no thread";
+}
+
+TEST_F(RosterTest, PushesThatARestoreUndidAreNotLost) {
+  roster_[1].incarnation = 7;
+  roster_.Settle();
+  const std::vector<TrainerPushState> snapshot = roster_.marks();
+  roster_[1].taken.Take(1);
+  roster_[1].numbers.ended = {400};
+  roster_.Begin(3);
+  roster_.Restore(snapshot, /*version=*/0);
+  EXPECT_EQ(roster_[1].CountLost({.sent = {}, .ended = {401}}, 402, /*server=*/0), 1);
 }
 
 TEST(TrainerListTest, ReadsAsPeopleSayIt) {
