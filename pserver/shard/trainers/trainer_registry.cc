@@ -117,7 +117,8 @@ void TrainerRegistry::RollBack(uint64_t version) {
     if (before.incarnation > t.incarnation) t.Replace(before.incarnation, version);
     if (counts) t.rolled_back = true;
     // The restore undid these pushes; no server has lost them (CountLost).
-    if (before.incarnation == t.incarnation) t.numbers.Raise(before.numbers);
+    if (before.incarnation != t.incarnation) continue;
+    t.numbers.Raise({.sent = {}, .ended = before.numbers.ended});
     const bool same = before.incarnation == t.incarnation;
     t.ahead = same && (before.ahead || (before.pushes != 0 && before.last_step >= version));
   }
