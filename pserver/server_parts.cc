@@ -153,7 +153,8 @@ void ServerParts::MakeShard() {
   }
   made.shard.workers = row_workers_.get();
   made.logged = options_.durability != Durability::kNone;
-  made.shard.replication = options_.replication;
+  // Without standbys, nothing would ever end the wait for them (WhenSafeToLeave).
+  if (options_.standbys != 0) made.shard.replication = options_.replication;
   made.shard.replayable = options_.durability == Durability::kReplayable;
   made.shard.keep_bytes_max = options_.keep_bytes_max;
   made.log.sync = options_.wal_sync.when;

@@ -36,8 +36,7 @@ void WaitingCalls::AddPull(PullCall call, ReadyAnswers& ready) {
   if (call.query.observer && ObserverPulls() >= kObserversMax) {
     return answer(
         ResourceExhausted("%d pulls of readers already wait, which is the maximum [TD4042]; hint: "
-                          "try again later, or "
-                          "use a read replica",
+                          "try again later, or use a read replica",
                           kObserversMax));
   }
   pull_calls_.Add(std::move(call));

@@ -81,8 +81,7 @@ std::vector<ErrorCode> KafkaErrors() {
        "again; a restored state that is older than the records",
        "keep records longer (retention.ms); data.stream.kafka.removed_offsets: SKIP continues with "
        "the next record; to begin again, remove the job's files from the directory of positions "
-       "and "
-       "its pserver state",
+       "and its pserver state",
        "topic clicks, partition 3: the job needs offset 500, but the brokers have offsets 700 to "
        "900 [TD2012]"},
       {2013, "a Kafka topic that does not fit the job",
@@ -91,8 +90,7 @@ std::vector<ErrorCode> KafkaErrors() {
        "a spelling mistake; missing rights; a topic that was created again with fewer partitions",
        "correct data.stream.kafka, or give a job with a new topic another name",
        "topic clicks has 2 partitions, but the job has 3 workers, and each worker needs a "
-       "partition "
-       "[TD2013]"},
+       "partition [TD2013]"},
       {2014, "a wrong setting of Kafka",
        "librdkafka refuses a line of data.stream.kafka.properties, or Tandem sets it itself",
        "a spelling mistake; settings of the Java client, which has other names",
@@ -100,13 +98,11 @@ std::vector<ErrorCode> KafkaErrors() {
        "kafka.properties:2: No such configuration property: \"security.protocl\" [TD2014]"},
       {2015, "a Kafka message that cannot be read",
        "librdkafka cannot read a batch of messages and would continue after it, so its records "
-       "would "
-       "be lost",
+       "would be lost",
        "a damaged disk of a broker (check.crcs=true); a compression that this librdkafka does not "
        "have, such as zstd; a message above receive.message.max.bytes",
        "repair the partition, or set receive.message.max.bytes in data.stream.kafka.properties, "
-       "and "
-       "start the job again; it continues at the batch",
+       "and start the job again; it continues at the batch",
        "topic clicks, partition 3, offset 500: the messages cannot be read: Local: Decompression "
        "failed [TD2015]"},
   };

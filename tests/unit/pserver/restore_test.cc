@@ -67,6 +67,10 @@ class RestoreTest : public ShardFixture {
     storage_.reset();
     disk_.reset();
   }
+  void EmptyDirectory() {
+    std::filesystem::remove_all(dir_);
+    ASSERT_TRUE(std::filesystem::create_directory(dir_));
+  }
   Status PushOnce(uint64_t n, float value = 1) {
     PushHead head = Head(Rank(0), n, n - 1);
     head.numbers = {{n}, {n - 1}};
@@ -179,8 +183,7 @@ TEST_F(RestoreTest, ACrashLeavesTheRestoredStateWithItsOwnLog) {
       }
       Kill();
     }
-    std::filesystem::remove_all(dir_);
-    ASSERT_TRUE(std::filesystem::create_directory(dir_));
+    EmptyDirectory();
   }
 }
 
@@ -305,8 +308,7 @@ TEST_F(RestoreTest, AbandonedSnapshotsTakeNoPlaceInTheRules) {
     ASSERT_TRUE(Take(7, {3, 4, 5, 6}, /*complete=*/6).ok());
     EXPECT_THAT(Stored(), ElementsAre(4, 6, 7));
     Kill();
-    std::filesystem::remove_all(dir_);
-    ASSERT_TRUE(std::filesystem::create_directory(dir_));
+    EmptyDirectory();
   }
 }
 
