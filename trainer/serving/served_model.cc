@@ -160,6 +160,7 @@ Status ServedModel::LoadNewest() {
       NotFound("%s contains no checkpoint [TD7030]; hint: name the checkpoint.dir of a job",
                spec_.checkpoints);
   int wanted = spec_.keep;
+  std::vector<std::shared_ptr<ModelVersion>> old;  // these end without the lock
   for (auto step = steps.rbegin(); step != steps.rend() && wanted > 0; ++step) {
     {
       MutexLock lock(mu_);
@@ -184,15 +185,15 @@ Status ServedModel::LoadNewest() {
     --wanted;
     MutexLock lock(mu_);
     versions_[*step] = *std::move(version);
+    // Under the same lock, so that no caller sees more versions than `keep`.
+    while (std::ssize(versions_) > spec_.keep) {
+      old.push_back(std::move(versions_.begin()->second));
+      versions_.erase(versions_.begin());
+    }
   }
   std::erase_if(
       failed_, [&](const auto& one) { return std::ranges::find(steps, one.first) == steps.end(); });
-  std::vector<std::shared_ptr<ModelVersion>> old;  // these end without the lock
   MutexLock lock(mu_);
-  while (std::ssize(versions_) > spec_.keep) {
-    old.push_back(std::move(versions_.begin()->second));
-    versions_.erase(versions_.begin());
-  }
   return versions_.empty() ? error : OkStatus();
 }
 
