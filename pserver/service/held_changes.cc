@@ -130,7 +130,7 @@ void HeldChanges::Leave(const std::shared_ptr<Call>& call) {
     call->gone = true;
     if (std::erase(state_->held, call) == 0) return;  // a read is under way, or the call has ended
   }
-  call->finish(Cancelled("the caller closed its connection"));
+  std::exchange(call->finish, nullptr)(Cancelled("the caller closed its connection"));
 }
 
 void HeldChanges::Loop() {
@@ -187,7 +187,7 @@ void HeldChanges::ReadLater(const std::shared_ptr<Call>& call) {
       return;
     }
   }
-  call->finish(posted);
+  std::exchange(call->finish, nullptr)(posted);
 }
 
 void HeldChanges::Watch(uint64_t version) {

@@ -243,8 +243,10 @@ Status KafkaFeed::Gather(uint64_t count, const std::map<int32_t, uint64_t>& stor
   while (true) {
     bool done = false, unstored = false;
     for (auto& [partition, fetched] : fetched_) {
-      Drop(&fetched, stored.at(partition));  // offsets that another process has skipped
+      // The positions have passed offsets whose records this process does not need any more.
+      Drop(&fetched, stored.at(partition));
       TD_RETURN_IF_ERROR(Fetch(partition, count));
+      Drop(&fetched, stored.at(partition));
       done = done || fetched.gap || (!fetched.records.empty() && fetched.bytes >= share());
       unstored = unstored || fetched.end > stored.at(partition);
     }
