@@ -3,8 +3,8 @@
 #include <signal.h>
 
 #include "common/base/require.h"
-#include "deploy/launch/endpoints.h"
 #include "deploy/launch/job_record.h"
+#include "deploy/launch/options/endpoints.h"
 
 namespace tandem::deploy {
 namespace {

@@ -21,7 +21,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/require.h"
 #include "common/os/own_files.h"
-#include "deploy/launch/endpoints.h"
+#include "deploy/launch/options/endpoints.h"
 
 namespace tandem::deploy {
 namespace {

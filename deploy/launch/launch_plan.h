@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "deploy/launch/launch_options.h"
+#include "deploy/launch/options/launch_options.h"
 #include "deploy/launch/process/process.h"
 
 namespace tandem::deploy {

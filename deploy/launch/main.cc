@@ -9,8 +9,8 @@
 #include "common/os/host_limits.h"
 #include "common/rpc/grpc_log.h"
 #include "deploy/launch/job_files.h"
-#include "deploy/launch/launch_options.h"
 #include "deploy/launch/launch_plan.h"
+#include "deploy/launch/options/launch_options.h"
 #include "deploy/launch/supervisor.h"
 
 namespace tandem::deploy {

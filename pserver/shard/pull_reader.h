@@ -2,9 +2,9 @@
 #pragma once
 
 #include "pserver/shard/bucket_migrations.h"
-#include "pserver/shard/shard_counters.h"
 #include "pserver/shard/shard_state.h"
 #include "pserver/state/pull.h"
+#include "pserver/state/shard_counters.h"
 
 namespace tandem::pserver {
 

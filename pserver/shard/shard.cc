@@ -11,8 +11,8 @@
 #include "pserver/shard/checkpoint_calls.h"
 #include "pserver/shard/global_snapshot_calls.h"
 #include "pserver/shard/migration_calls.h"
-#include "pserver/shard/push_filters.h"
 #include "pserver/shard/read_calls.h"
+#include "pserver/tables/push_filters.h"
 
 namespace tandem::pserver {
 namespace {

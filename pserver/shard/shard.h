@@ -31,7 +31,6 @@
 #include "pserver/shard/pull_reader.h"
 #include "pserver/shard/push_gate.h"
 #include "pserver/shard/push_replay.h"
-#include "pserver/shard/shard_counters.h"
 #include "pserver/shard/shard_options.h"
 #include "pserver/shard/shard_state.h"
 #include "pserver/shard/snapshotter.h"
@@ -42,6 +41,7 @@
 #include "pserver/state/pull.h"
 #include "pserver/state/push.h"
 #include "pserver/state/shard_config.h"
+#include "pserver/state/shard_counters.h"
 #include "pserver/state/shard_info.h"
 #include "pserver/state/values.h"
 

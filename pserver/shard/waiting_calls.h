@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "pserver/shard/pull_reader.h"
-#include "pserver/shard/shard_counters.h"
 #include "pserver/shard/shard_state.h"
 #include "pserver/shard/trainers/named_barriers.h"
 #include "pserver/shard/trainers/wait_list.h"
+#include "pserver/state/shard_counters.h"
 
 namespace tandem::pserver {
 

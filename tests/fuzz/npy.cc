@@ -4,7 +4,7 @@
 #include "common/base/check.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/support/numpy_files.h"
-#include "trainer/reader/table/npy_array.h"
+#include "trainer/reader/input/npy_array.h"
 
 namespace tandem {
 namespace {

@@ -2,7 +2,7 @@
 #include "common/base/check.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/support/numpy_files.h"
-#include "trainer/reader/table/zip_entries.h"
+#include "trainer/reader/input/zip_entries.h"
 
 namespace tandem {
 namespace {

@@ -16,8 +16,8 @@
 #include "common/os/files.h"
 #include "common/tensor/device.h"
 #include "trainer/files/safetensors.h"
-#include "trainer/reader/table/npy_array.h"
-#include "trainer/reader/table/zip_entries.h"
+#include "trainer/reader/input/npy_array.h"
+#include "trainer/reader/input/zip_entries.h"
 
 namespace tandem::trainer {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "common/base/status.h"
 #include "trainer/reader/input/dataset.h"
-#include "trainer/reader/stream/record_log.h"
+#include "trainer/reader/input/record_log.h"
 
 namespace tandem {
 class DataConfig;

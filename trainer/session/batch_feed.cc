@@ -6,7 +6,7 @@
 #include "common/base/mutex.h"
 #include "common/base/require.h"
 #include "proto/job.pb.h"
-#include "trainer/session/evaluator.h"
+#include "trainer/session/evaluation/evaluator.h"
 
 namespace tandem::trainer {
 namespace {

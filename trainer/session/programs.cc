@@ -129,7 +129,7 @@ graph::ProgramObserver DrawInto(const std::string& dir) {
 namespace {
 
 // Checks that the data variables of the program match the data. These are the checks of BindFields
-// (trainer/session/evaluator.h) that need no data files.
+// (trainer/session/evaluation/evaluator.h) that need no data files.
 Status CheckDataNames(const graph::Program& program, const DataConfig& data) {
   const std::vector<std::string> fields = reader::FieldNames(data);
   std::vector<std::string> variables;

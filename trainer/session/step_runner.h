@@ -22,7 +22,7 @@
 #include "trainer/reader/prefetch.h"
 #include "trainer/session/batch_feed.h"
 #include "trainer/session/counting_comm.h"
-#include "trainer/session/evaluator.h"
+#include "trainer/session/evaluation/evaluator.h"
 #include "trainer/session/programs.h"
 #include "trainer/session/run_counts.h"
 #include "trainer/session/run_history.h"

@@ -8,7 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "common/base/nearest.h"
 #include "common/base/require.h"
-#include "deploy/launch/flag_table.h"
+#include "deploy/launch/options/flag_table.h"
 
 namespace tandem::deploy {
 

@@ -3,7 +3,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
-#include "deploy/launch/flag_table.h"
+#include "deploy/launch/options/flag_table.h"
 
 namespace tandem::deploy {
 

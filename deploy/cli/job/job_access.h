@@ -14,8 +14,8 @@
 #include "common/base/endpoint.h"
 #include "common/base/status.h"
 #include "common/rpc/credentials/tls_files.h"
-#include "deploy/launch/flag_table.h"
 #include "deploy/launch/job_record.h"
+#include "deploy/launch/options/flag_table.h"
 
 namespace grpc {
 class ChannelCredentials;

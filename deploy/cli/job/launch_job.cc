@@ -6,8 +6,8 @@
 
 #include "common/os/files.h"
 #include "deploy/launch/job_files.h"
-#include "deploy/launch/launch_options.h"
 #include "deploy/launch/launch_plan.h"
+#include "deploy/launch/options/launch_options.h"
 #include "deploy/launch/supervisor.h"
 
 namespace tandem::deploy {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "deploy/launch/flag_table.h"
+#include "deploy/launch/options/flag_table.h"
 
 namespace tandem::deploy {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "common/base/status.h"
-#include "deploy/launch/flag_table.h"
+#include "deploy/launch/options/flag_table.h"
 
 namespace tandem::deploy {
 

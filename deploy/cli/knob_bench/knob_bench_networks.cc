@@ -3,7 +3,7 @@
 #include "absl/strings/str_split.h"
 #include "common/strategy/knobs.h"
 #include "deploy/cli/knob_bench/knob_bench.h"
-#include "deploy/launch/flag_table.h"
+#include "deploy/launch/options/flag_table.h"
 
 namespace tandem::deploy {
 

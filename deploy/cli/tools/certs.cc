@@ -9,7 +9,7 @@
 #include "common/rpc/credentials/tls_files.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
-#include "deploy/launch/endpoints.h"
+#include "deploy/launch/options/endpoints.h"
 
 namespace tandem::deploy {
 namespace {

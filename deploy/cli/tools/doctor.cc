@@ -16,7 +16,7 @@
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
 #include "deploy/cli/idx_data.h"
-#include "deploy/launch/endpoints.h"
+#include "deploy/launch/options/endpoints.h"
 #include "deploy/launch/process/process.h"
 #include "kernels/exec/cuda_module_build.h"
 

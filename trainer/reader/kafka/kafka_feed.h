@@ -14,8 +14,8 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "trainer/reader/input/wait_switch.h"
 #include "trainer/reader/kafka/kafka_topic.h"
-#include "trainer/reader/stream/wait_switch.h"
 
 namespace tandem::reader {
 

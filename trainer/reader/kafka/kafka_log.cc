@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_format.h"
 #include "common/base/require.h"
+#include "trainer/reader/input/batch_file.h"
 #include "trainer/reader/input/sampler.h"
-#include "trainer/reader/stream/batch_file.h"
 
 namespace tandem::reader {
 namespace {

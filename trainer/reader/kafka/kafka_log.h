@@ -13,10 +13,10 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "trainer/reader/input/record_log.h"
+#include "trainer/reader/input/wait_switch.h"
 #include "trainer/reader/kafka/kafka_feed.h"
 #include "trainer/reader/kafka/segment_index.h"
-#include "trainer/reader/stream/record_log.h"
-#include "trainer/reader/stream/wait_switch.h"
 
 namespace tandem::reader {
 

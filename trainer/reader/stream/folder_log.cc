@@ -9,8 +9,8 @@
 
 #include "common/base/require.h"
 #include "common/os/files.h"
+#include "trainer/reader/input/batch_file.h"
 #include "trainer/reader/input/input_file.h"
-#include "trainer/reader/stream/batch_file.h"
 
 namespace tandem::reader {
 namespace {

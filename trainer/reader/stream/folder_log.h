@@ -11,10 +11,10 @@
 
 #include "common/base/clock.h"
 #include "common/base/status.h"
+#include "trainer/reader/input/record_log.h"
+#include "trainer/reader/input/wait_switch.h"
 #include "trainer/reader/stream/folder_index.h"
 #include "trainer/reader/stream/line_cursor.h"
-#include "trainer/reader/stream/record_log.h"
-#include "trainer/reader/stream/wait_switch.h"
 
 namespace tandem::reader {
 

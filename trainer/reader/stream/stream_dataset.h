@@ -11,7 +11,7 @@
 #include "common/base/mutex.h"
 #include "trainer/reader/input/dataset.h"
 #include "trainer/reader/input/line_format.h"
-#include "trainer/reader/stream/record_log.h"
+#include "trainer/reader/input/record_log.h"
 
 namespace tandem::reader {
 

@@ -7,9 +7,9 @@
 #include "common/base/require.h"
 #include "trainer/reader/input/gunzip.h"
 #include "trainer/reader/input/input_file.h"
+#include "trainer/reader/input/npy_array.h"
+#include "trainer/reader/input/zip_entries.h"
 #include "trainer/reader/table/csv_records.h"
-#include "trainer/reader/table/npy_array.h"
-#include "trainer/reader/table/zip_entries.h"
 
 namespace tandem::reader {
 namespace {

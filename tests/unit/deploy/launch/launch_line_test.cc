@@ -15,8 +15,8 @@
 #include "common/os/ports.h"
 #include "deploy/launch/failure_report.h"
 #include "deploy/launch/job_files.h"
-#include "deploy/launch/launch_options.h"
 #include "deploy/launch/launch_plan.h"
+#include "deploy/launch/options/launch_options.h"
 
 namespace tandem::deploy {
 namespace {

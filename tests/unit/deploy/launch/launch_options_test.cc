@@ -14,8 +14,8 @@
 #include "absl/strings/str_split.h"
 #include "common/base/check.h"
 #include "common/base/error_text.h"
-#include "deploy/launch/launch_options.h"
 #include "deploy/launch/launch_plan.h"
+#include "deploy/launch/options/launch_options.h"
 #include "deploy/launch/rank_reports.h"
 
 namespace tandem::deploy {

@@ -11,9 +11,9 @@
 #include "pserver/shard/bucket_migrations.h"
 #include "pserver/shard/push_gate.h"
 #include "pserver/shard/push_replay.h"
-#include "pserver/shard/shard_counters.h"
 #include "pserver/shard/shard_state.h"
 #include "pserver/shard/trainers/global_snapshot_hold.h"
+#include "pserver/state/shard_counters.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 
 namespace tandem::pserver {

@@ -273,6 +273,8 @@ TEST_F(KafkaLogTest, RemovedOffsetsWithoutRecordsAreNotAwaited) {
   EXPECT_THAT(Two(*log, 1), ElementsAre("removed", "removed"));
   EXPECT_THAT(Two(*log, 2), ElementsAre(records[8], records[9]));
   EXPECT_EQ(log->removed(), 2u);
+  // The records 6 and 7, which lie below the positions, are not counted again.
+  EXPECT_THAT(ReadFile(dir_ / ".tandem-kafka-job-0"), HasSubstr("\n0 8 10 2\n"));
 }
 
 // Records of the positions and records after them are removed together.

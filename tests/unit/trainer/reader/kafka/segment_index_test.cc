@@ -12,7 +12,7 @@
 
 #include "gmock/gmock.h"
 #include "tests/unit/trainer/test_files.h"
-#include "trainer/reader/stream/batch_file.h"
+#include "trainer/reader/input/batch_file.h"
 
 namespace {
 

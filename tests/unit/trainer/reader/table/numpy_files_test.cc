@@ -7,9 +7,9 @@
 #include "tests/support/numpy_files.h"
 #include "tests/unit/trainer/reader/dataset_test_util.h"
 #include "tests/unit/trainer/test_files.h"
-#include "trainer/reader/table/npy_array.h"
+#include "trainer/reader/input/npy_array.h"
+#include "trainer/reader/input/zip_entries.h"
 #include "trainer/reader/table/table.h"
-#include "trainer/reader/table/zip_entries.h"
 
 namespace tandem::reader {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/reader/table/zip_entries.h"
+#include "trainer/reader/input/zip_entries.h"
 
 #include <zlib.h>
 

@@ -1,5 +1,5 @@
 // Tests NaN and infinity in pushes, skipped pushes, and delay compensation.
-#include "pserver/shard/push_filters.h"
+#include "pserver/tables/push_filters.h"
 
 #include <cmath>
 #include <limits>

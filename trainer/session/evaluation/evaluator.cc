@@ -1,4 +1,4 @@
-#include "trainer/session/evaluator.h"
+#include "trainer/session/evaluation/evaluator.h"
 
 #include <algorithm>
 #include <numeric>

@@ -10,7 +10,7 @@
 #include "kernels/exec/executor.h"
 #include "kernels/graph/for_test.h"
 #include "trainer/reader/input/dataset.h"
-#include "trainer/session/scores.h"
+#include "trainer/session/evaluation/scores.h"
 
 namespace tandem::trainer {
 

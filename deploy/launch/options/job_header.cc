@@ -1,4 +1,4 @@
-#include "deploy/launch/job_header.h"
+#include "deploy/launch/options/job_header.h"
 
 #include <filesystem>
 #include <system_error>

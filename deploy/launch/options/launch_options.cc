@@ -1,4 +1,4 @@
-#include "deploy/launch/launch_options.h"
+#include "deploy/launch/options/launch_options.h"
 
 #include <algorithm>
 #include <filesystem>

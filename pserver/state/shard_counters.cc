@@ -1,4 +1,4 @@
-#include "pserver/shard/shard_counters.h"
+#include "pserver/state/shard_counters.h"
 
 #include <vector>
 

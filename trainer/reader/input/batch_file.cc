@@ -1,4 +1,4 @@
-#include "trainer/reader/stream/batch_file.h"
+#include "trainer/reader/input/batch_file.h"
 
 #include <algorithm>
 #include <vector>

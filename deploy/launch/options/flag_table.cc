@@ -1,4 +1,4 @@
-#include "deploy/launch/flag_table.h"
+#include "deploy/launch/options/flag_table.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,4 +1,4 @@
-#include "deploy/launch/endpoints.h"
+#include "deploy/launch/options/endpoints.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>

@@ -1,4 +1,4 @@
-#include "pserver/shard/push_filters.h"
+#include "pserver/tables/push_filters.h"
 
 #include <cmath>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "trainer/session/scores.h"
+#include "trainer/session/evaluation/scores.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "deploy/launch/endpoints.h"
-#include "deploy/launch/flag_table.h"
-#include "deploy/launch/job_header.h"
+#include "deploy/launch/options/endpoints.h"
+#include "deploy/launch/options/flag_table.h"
+#include "deploy/launch/options/job_header.h"
 
 namespace tandem::deploy {
 

@@ -1,4 +1,4 @@
-#include "trainer/reader/table/npy_array.h"
+#include "trainer/reader/input/npy_array.h"
 
 #include <bit>
 #include <charconv>

@@ -1,4 +1,4 @@
-#include "trainer/session/scores.h"
+#include "trainer/session/evaluation/scores.h"
 
 #include <algorithm>
 #include <cmath>
