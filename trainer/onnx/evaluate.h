@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/onnx/known_table.h"
+#include "trainer/onnx/known_values.h"
 #include "trainer/onnx/node.h"
 
 namespace tandem::onnx {

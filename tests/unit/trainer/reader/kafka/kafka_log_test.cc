@@ -14,6 +14,7 @@ namespace tandem::reader {
 namespace {
 
 using testing::AllOf;
+using testing::AnyOf;
 using testing::ElementsAre;
 using testing::ElementsAreArray;
 using testing::HasSubstr;
@@ -274,7 +275,9 @@ TEST_F(KafkaLogTest, RemovedOffsetsWithoutRecordsAreNotAwaited) {
   EXPECT_THAT(Two(*log, 2), ElementsAre(records[8], records[9]));
   EXPECT_EQ(log->removed(), 2u);
   // The records 6 and 7, which lie below the positions, are not counted again.
-  EXPECT_THAT(ReadFile(dir_ / ".tandem-kafka-job-0"), HasSubstr("\n0 8 10 2\n"));
+  // The record with which RemoveFirst fills the partition may be in the same segment.
+  EXPECT_THAT(ReadFile(dir_ / ".tandem-kafka-job-0"),
+              AnyOf(HasSubstr("\n0 8 10 2\n"), HasSubstr("\n0 8 11 3\n")));
 }
 
 // Records of the positions and records after them are removed together.
@@ -366,13 +369,14 @@ TEST_F(KafkaLogTest, ATruncatedPartitionIsNamed) {
 // All records of the lowest partition exceed the bound of the bytes.
 TEST_F(KafkaLogTest, APartitionWithManyRecordsDoesNotDelayTheOthers) {
   broker_.CreateTopic("clicks", 2);
-  broker_.Produce("clicks", 0, Numbers(0, 400));
+  broker_.Produce("clicks", 0, Numbers(0, 20'000));
   broker_.Produce("clicks", 1, {"a", "b"});
   KafkaLogOptions options = Options(2);
   options.feed.bytes_max = 1;
   const auto log = Open(options);
+  // The records of partition 1 arrive after some steps, long before partition 0 is read.
   std::multiset<std::string> all;
-  for (uint64_t step = 0; step < 100; ++step) {
+  for (uint64_t step = 0; step < 9'000 && all.count("a") + all.count("b") < 2; ++step) {
     for (const std::string& text : Two(*log, step)) all.insert(text);
   }
   EXPECT_EQ(all.count("a") + all.count("b"), 2u);
