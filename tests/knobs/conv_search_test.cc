@@ -71,6 +71,24 @@ TEST_F(ConvSearchTest, WhatWasMeasuredIsKept) {
   EXPECT_EQ(ReadWholeFile(Path("conv_algorithms.txt")), file);
 }
 
+// The file has tenths of a microsecond. Two times that the file does not tell apart are equal in
+// the first run too.
+TEST_F(ConvSearchTest, RoundedTimesAreChosenBy) {
+  const std::string path = Path("rounded.txt");
+  ops::ConvSearch first(path);
+  const auto measure = [] {
+    return std::vector<ops::ConvMeasurement>{{"slow", 7.04, 0}, {"fast", 7.01, 0}};
+  };
+  const auto chosen = first.Fastest("machine", "problem", 0, measure);
+  ASSERT_TRUE(chosen.ok()) << chosen.status();
+  ASSERT_TRUE(first.Save().ok());
+  ops::ConvSearch second(path);
+  ASSERT_TRUE(second.Load().ok());
+  const auto again = second.Fastest("machine", "problem", 0, nullptr);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*again, *chosen);
+}
+
 // The trainer uses the entries of the file instead of new measurements.
 TEST_F(ConvSearchTest, TheFileDecides) {
   const Overrides on = {{"cudnn_exhaustive_search", "true"}};

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <limits>
 
@@ -112,6 +113,9 @@ StatusOr<std::string> ConvSearch::Fastest(const std::string& machine, const std:
     ++found_;
   } else {
     TD_ASSIGN_OR_RETURN(std::vector<ConvMeasurement> measurements, measure());
+    // The file has tenths of microseconds. The choice is made by the numbers that the file has, so
+    // that the next run makes the same choice.
+    for (ConvMeasurement& m : measurements) m.us = std::max(0.1, std::round(m.us * 10) / 10);
     if (measurements.empty())
       return Unimplemented("no algorithm supports the convolution %s", problem);
     known = table_.emplace(key, std::move(measurements)).first;

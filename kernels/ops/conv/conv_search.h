@@ -16,7 +16,7 @@ namespace tandem::ops {
 // The measurement of one algorithm for one problem.
 struct ConvMeasurement {
   std::string name;  // name of the implementation, without spaces
-  double us = 0;     // time of one run in microseconds, including reorders
+  double us = 0;     // time of one run in microseconds, including reorders, rounded to 0.1
   size_t scratch_bytes = 0;
 };
 
