@@ -70,17 +70,25 @@ Status FollowerState::Apply(std::vector<LogEntry> entries) {
   return OkStatus();
 }
 
+Status FollowerState::DropPending() {
+  if (pending_.empty()) return OkStatus();
+  GroupCommitLog& log = *parts_.durable().log();
+  log.DropUnwritten();
+  std::vector<LogEntry> entries = std::exchange(pending_, {});
+  if (log.written() < entries.front().number) return OkStatus();
+  // The primary of the new term may have other entries with these numbers. It decides when the
+  // standby requests the entries after these.
+  TD_REQUIRE(log.written() == entries.back().number);
+  TD_RETURN_IF_ERROR(Apply(std::move(entries)));
+  return Unavailable(
+      "the standby has written entries of term %d that a full disk had held back, and asks the "
+      "primary again",
+      position_.term.number);
+}
+
 Status FollowerState::SetTerm(const LogTerm& term) {
   TD_REQUIRE(position_.has_state);
-  if (!pending_.empty()) {
-    // The log of the new term may have other entries with these numbers.
-    pending_.clear();
-    position_.has_state = false;
-    return Unavailable(
-        "the standby has entries of term %d that a full disk held back, and the primary has term "
-        "%d, so the standby fetches the checkpoint again",
-        position_.term.number, term.number);
-  }
+  TD_RETURN_IF_ERROR(DropPending());
   TD_RETURN_IF_ERROR(files().SetTerm(term));
   position_.term = term;
   return OkStatus();

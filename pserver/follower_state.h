@@ -71,6 +71,9 @@ class FollowerState final : public StandbyState {
   // Waits until the log has the entries in pending_, and applies them. RESOURCE_EXHAUSTED: the disk
   // is still full.
   Status StorePending();
+  // Forgets the entries in pending_, which the log of a new term may not have. UNAVAILABLE: the log
+  // has written them meanwhile, so the state has them.
+  Status DropPending();
   Status Apply(std::vector<LogEntry> entries);
 
   FollowerParts& parts_;

@@ -192,6 +192,8 @@ void GroupCommitLog::Turn() {
   {
     MutexLock lock(mu_);
     if (closed_) return;
+    TD_REQUIRE(!turning_);
+    turning_ = true;
     std::move(entries_.begin(), entries_.end(), std::back_inserter(batch_));
     entries_.clear();
   }
@@ -199,9 +201,35 @@ void GroupCommitLog::Turn() {
   const Status status = Write();
   write_seconds_.Observe(Seconds(clock_.Now() - begin));
   Release(status);
-  if (bytes_ >= options_.bytes_max && options_.on_full) {
-    bytes_ = 0;
-    options_.on_full();
+  const bool full = bytes_ >= options_.bytes_max && options_.on_full;
+  if (full) bytes_ = 0;
+  {
+    MutexLock lock(mu_);
+    turning_ = false;
+    turned_.NotifyAll();
+  }
+  if (full) options_.on_full();
+}
+
+void GroupCommitLog::DropUnwritten() {
+  std::vector<Waiting> dropped;
+  {
+    MutexLock lock(mu_);
+    while (turning_) (void)turned_.WaitUntil(mu_, Time::max());
+    if (closed_ || appended_ == written_) return;
+    entries_.clear();
+    batch_.clear();
+    waiting_bytes_ = 0;
+    appended_ = written_;
+    status_ = OkStatus();  // Ready checks the free space of the next entry
+    again_ = unsynced_ ? synced_ + options_.sync_interval : Time::max();
+    const auto rest = std::stable_partition(waiting_.begin(), waiting_.end(),
+                                            [&](const Waiting& w) { return w.number > written_; });
+    dropped.assign(std::make_move_iterator(waiting_.begin()), std::make_move_iterator(rest));
+    waiting_.erase(waiting_.begin(), rest);
+  }
+  for (const Waiting& w : dropped) {
+    w.done(Unavailable("the write-ahead log dropped an entry that a full disk held back"));
   }
 }
 

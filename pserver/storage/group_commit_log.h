@@ -61,6 +61,11 @@ class GroupCommitLog final : public WriteAheadLog {
   // entry has a higher number. REQUIRES: no entry was appended.
   void Resume(uint64_t number);
   uint64_t written() const;  // number of the last written entry
+  // Removes the entries that the store does not have, because a write failed for lack of disk
+  // space. Waits for a Turn in progress, which may still write them. The callbacks of removed
+  // entries receive UNAVAILABLE. The number of the next entry is above written(). No effect on a
+  // log that has ended.
+  void DropUnwritten();
   // From now on, the callbacks of an entry also wait until Replicated has its number. Also concerns
   // entries that were written before.
   void AwaitStandbys();
@@ -105,7 +110,9 @@ class GroupCommitLog final : public WriteAheadLog {
   std::vector<LogEntry> entries_ TD_GUARDED_BY(mu_);
   uint64_t waiting_bytes_ TD_GUARDED_BY(mu_) = 0;  // bytes of the values that are not written yet
   std::vector<Waiting> waiting_ TD_GUARDED_BY(mu_);
-  // Only Turn uses these fields.
+  bool turning_ TD_GUARDED_BY(mu_) = false;  // a Turn is in progress
+  CondVar turned_;                           // notified at the end of each Turn
+  // Only Turn uses these fields; DropUnwritten uses them between two Turns.
   std::vector<LogEntry> batch_;  // entries that are being written
   uint64_t bytes_ = 0;
   bool unsynced_ = false;

@@ -120,11 +120,51 @@ TEST_F(FollowerStateTest, AFullDiskDelaysAStandby) {
   EXPECT_TRUE(state_->Promote(9, 0, Replication::kQuorum).ok());
 }
 
-TEST_F(FollowerStateTest, EntriesOfAnEarlierTermAreNotMixedWithThoseOfALaterOne) {
+// The entries that wait for the disk belong to the old term. The state before them also belongs to
+// the new term, so the standby keeps the state.
+TEST_F(FollowerStateTest, AFullDiskDoesNotCostTheStateAtTheNextTerm) {
+  ASSERT_TRUE(state_->Append(Entries(0, 2)).ok());
+  storage_->append_fails = true;
+  EXPECT_FALSE(state_->Append(Entries(2, 4)).ok());
+  const LogTerm next = {.history = 7, .number = 3, .start = 0};
+  ASSERT_TRUE(state_->SetTerm(next).ok());
+  EXPECT_TRUE(state_->position().has_state) << "the state was dropped";
+  EXPECT_EQ(state_->position().term, next);
+  EXPECT_EQ(Stored(), 2u);
+  EXPECT_EQ(state_->Append(Entries(2, 3)).code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(Stored(), 2u);
+  storage_->append_fails = false;
+  ASSERT_TRUE(state_->Append(Entries(2, 3)).ok());
+  EXPECT_EQ(Stored(), 3u) << "an entry of the old term was stored";
+  ASSERT_TRUE(state_->Append(Entries(3, 6)).ok());
+  EXPECT_EQ(Value(parts_->durable().shard()), Value(*shard_));
+  // A restart finds the same entries in the store.
+  uint64_t last = 0;
+  ASSERT_TRUE(storage_
+                  ->ReadLog(first_ - 1,
+                            [&last](const LogEntry& entry) {
+                              last = entry.number;
+                              return OkStatus();
+                            })
+                  .ok());
+  EXPECT_EQ(last, first_ + 5);
+}
+
+// The log has written the entries since the last attempt, so they are part of the state. The
+// primary decides whether its log has them.
+TEST_F(FollowerStateTest, EntriesThatTheLogHasWrittenMeanwhileKeepTheirTerm) {
   storage_->append_fails = true;
   EXPECT_FALSE(state_->Append(Entries(0, 2)).ok());
-  EXPECT_FALSE(state_->SetTerm({.history = 7, .number = 3, .start = 0}).ok());
-  EXPECT_FALSE(state_->position().has_state);
+  storage_->append_fails = false;
+  parts_->durable().log()->Turn();
+  const LogTerm next = {.history = 7, .number = 3, .start = 0};
+  EXPECT_EQ(state_->SetTerm(next).code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(state_->position().has_state);
+  EXPECT_EQ(state_->position().term, kTerm);
+  EXPECT_EQ(Stored(), 2u);
+  ASSERT_TRUE(state_->SetTerm(next).ok());
+  ASSERT_TRUE(state_->Append(Entries(2, 6)).ok());
+  EXPECT_EQ(Value(parts_->durable().shard()), Value(*shard_));
 }
 
 }  // namespace

@@ -99,6 +99,29 @@ TEST_F(GroupLogTest, LackOfRoomIsToldAtOnceAndEndsWithIt) {
   EXPECT_TRUE(ends_.empty());
 }
 
+TEST_F(GroupLogTest, EntriesThatTheDiskDoesNotHoldCanBeDropped) {
+  Append();
+  TurnWhenDue();
+  storage_.append_fails = ResourceExhausted("1 byte free");
+  Append();
+  TurnWhenDue();
+  Append();
+  const auto waits = Answer();
+  Log().DropUnwritten();
+  EXPECT_EQ(waits->code(), StatusCode::kUnavailable);
+  EXPECT_EQ(Log().written(), 1u);
+  storage_.append_fails = OkStatus();
+  TurnWhenDue();
+  EXPECT_THAT(storage_.written, ElementsAre(1));
+  number_ = 1;  // another entry has the number of the first dropped entry
+  Append();
+  const auto next = Answer();
+  TurnWhenDue();
+  EXPECT_TRUE(next->ok()) << *next;
+  EXPECT_THAT(storage_.written, ElementsAre(1, 2));
+  EXPECT_TRUE(ends_.empty());
+}
+
 TEST_F(GroupLogTest, WhatWasWrittenIsSyncedWithoutRoomForMore) {
   Append();
   Log().Turn();
