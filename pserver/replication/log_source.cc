@@ -18,6 +18,8 @@ constexpr Duration kReplicaSilence = std::chrono::seconds(10);  // then a replic
 // Time for which a repeated request for the first part gets the same checkpoint. The caller of a
 // request that had to wait longer than its time limit finds the checkpoint that was written for it.
 constexpr Duration kReopen = std::chrono::seconds(60);
+// Time for which a written checkpoint serves others, unless writing it took longer.
+constexpr Duration kShared = std::chrono::seconds(10);
 constexpr size_t kReplyBytes = 4 << 20;  // size at which a reply gets no further entry
 constexpr size_t kPartBytes = 4 << 20;   // size of a part of a checkpoint in bytes
 // Maximum size of a reply with more than one entry; a message has at most 1 GiB.
@@ -257,17 +259,20 @@ Status LogSource::AwaitStandbys(Time deadline) {
 
 void LogSource::ForgetLostReplicas() {
   const Time now = clock_.Now();
-  std::erase_if(replicas_, [&](const auto& r) {
-    return !r.second.opening && now - r.second.heard > kReplicaSilence;
-  });
+  std::erase_if(replicas_, [&](const auto& r) { return now - r.second.heard > kReplicaSilence; });
 }
 
-Status LogSource::AwaitReplicated() {
-  const uint64_t newest = last_;
-  const Time deadline = SteadyNow() + kReplicaSilence;
-  while (CheckOpen().ok() && replicated_ < newest) {
-    if (changed_.WaitUntil(mu_, deadline)) continue;
-    return Unavailable("standbys have not stored all entries of the checkpoint yet");
+Status LogSource::AwaitReplicated(uint64_t number) {
+  const Time deadline = SteadyNow() + options_.replica_wait;
+  bool in_time = true;
+  while (in_time && CheckOpen().ok() && replicated_ < number) {
+    in_time = changed_.WaitUntil(mu_, deadline);
+  }
+  if (!in_time && replicated_ < number) {
+    return Unavailable(
+        "no replica gets a checkpoint yet: a majority of the server and its standbys has entry %d, "
+        "and the checkpoint needs entry %d [TD4028]; hint: start the standbys that are away",
+        replicated_, number);
   }
   return CheckOpen();
 }
@@ -279,7 +284,7 @@ StatusOr<FetchedLog> LogSource::Fetch(const LogFetch& request, Time deadline) {
     TD_ASSIGN_OR_RETURN(Follower* const follower, FollowerOf(request.member, request.incarnation));
     TD_RETURN_IF_ERROR(CheckState(request));
     follower->stored.reset();
-    follower->has_state = request.has_state;
+    NoteState(request, follower);
     if (Continues(request)) {
       follower->stored = request.after;
       follower->checkpoint = nullptr;  // may lack entries that the standby acknowledges now
@@ -348,42 +353,78 @@ StatusOr<bool> LogSource::AddFromStore(uint64_t after, FetchedLog* fetched) cons
   return read;
 }
 
+void LogSource::NoteState(const LogFetch& request, Follower* follower) const {
+  const bool same = follower->has_state && follower->after == request.after;
+  follower->has_state = request.has_state;
+  follower->after = request.after;
+  if (!request.has_state) {
+    follower->changed = Time::max();
+  } else if (!same) {
+    follower->changed = clock_.Now();
+  }
+}
+
+bool LogSource::IsRecent(const Follower& follower, bool renew) const {
+  if (!saved_ || saved_->term != term_) return false;
+  const Duration age = clock_.Now() - saved_->ended;
+  if (age >= std::max(kShared, saved_->ended - saved_->began)) return false;
+  // A standby may have acknowledged entries until its state last changed.
+  return !renew || saved_->began > follower.changed;
+}
+
+StatusOr<OpenedCheckpoint> LogSource::OpenNewest(const LogTerm& term, bool renew, bool recent) {
+  const auto save = [&]() -> Status {
+    const Time began = clock_.Now();
+    TD_RETURN_IF_ERROR(options_.save());
+    MutexLock lock(mu_);
+    saved_ = {term, began, clock_.Now()};
+    return OkStatus();
+  };
+  if (!recent && (renew || (options_.outdated && options_.outdated()))) {
+    const Status saved = save();
+    LOG_IF(WARNING, !saved.ok()) << "a standby gets the old checkpoint: " << saved.message();
+  }
+  StatusOr<OpenedCheckpoint> opened = storage_.files()->OpenCheckpoint();
+  if (opened.ok() || opened.status().code() != StatusCode::kFailedPrecondition) return opened;
+  TD_RETURN_IF_ERROR(save());
+  return storage_.files()->OpenCheckpoint();
+}
+
 Status LogSource::OpenFor(int member, uint64_t incarnation, CheckpointPart* part) {
-  bool renew = false;
+  const bool replica = member == kReplica;
+  bool renew = false, recent = false;
   {
     MutexLock lock(mu_);
+    TD_RETURN_IF_ERROR(FollowerOf(member, incarnation).status());
+    // Without a majority, nothing is written, because no replica could get it.
+    if (replica) TD_RETURN_IF_ERROR(AwaitReplicated(last_));
     TD_ASSIGN_OR_RETURN(Follower* const follower, FollowerOf(member, incarnation));
-    // A repeated call must not occupy a further thread while a checkpoint is being written.
-    if (follower->opening) return Unavailable("the checkpoint is being opened");
     part->term = term_;
     if (follower->checkpoint != nullptr && follower->checkpoint_term == term_ &&
         clock_.Now() - follower->opened < kReopen) {
       part->record = follower->record;
-      return OkStatus();
+      return replica ? AwaitReplicated(follower->checkpoint_last) : OkStatus();
     }
-    follower->opening = true;
-    renew = follower->has_state && member != kReplica;
+    // A further call must not occupy a further thread while a checkpoint is being written.
+    if (opening_) return Unavailable("the checkpoint is being opened");
+    opening_ = true;
+    renew = follower->has_state && !replica;
+    recent = IsRecent(*follower, renew);
   }
-  if (renew || (options_.outdated && options_.outdated())) {
-    const Status saved = options_.save();
-    LOG_IF(WARNING, !saved.ok()) << "a standby gets the old checkpoint: " << saved.message();
-  }
-  StatusOr<OpenedCheckpoint> opened = storage_.files()->OpenCheckpoint();
-  if (!opened.ok() && opened.status().code() == StatusCode::kFailedPrecondition) {
-    const Status saved = options_.save();
-    opened = saved.ok() ? storage_.files()->OpenCheckpoint() : saved;
-  }
+  StatusOr<OpenedCheckpoint> opened = OpenNewest(part->term, renew, recent);
   MutexLock lock(mu_);
-  (member == kReplica ? replicas_[incarnation] : followers_[member]).opening = false;
+  TD_REQUIRE(opening_);
+  opening_ = false;
   TD_RETURN_IF_ERROR(opened.status());
-  if (member == kReplica) TD_RETURN_IF_ERROR(AwaitReplicated());
+  const uint64_t last = last_;
   TD_ASSIGN_OR_RETURN(Follower* const follower, FollowerOf(member, incarnation));
   part->record = opened->record;
   follower->checkpoint = std::make_shared<const OpenedCheckpoint>(*std::move(opened));
   follower->checkpoint_term = part->term;
+  follower->checkpoint_last = last;
   follower->record = part->record;
   follower->opened = clock_.Now();
-  return OkStatus();
+  return replica ? AwaitReplicated(last) : OkStatus();
 }
 
 StatusOr<CheckpointPart> LogSource::FetchCheckpoint(int member, uint64_t incarnation,
@@ -400,7 +441,8 @@ StatusOr<CheckpointPart> LogSource::FetchCheckpoint(int member, uint64_t incarna
           "the standby has not begun to fetch this checkpoint; hint: begin at offset 0");
     }
     part.term = term_;
-    if (offset + kPartBytes >= checkpoint->bytes) follower->checkpoint = nullptr;
+    // A first part may be requested again. A small checkpoint has only that part.
+    if (offset != 0 && offset + kPartBytes >= checkpoint->bytes) follower->checkpoint = nullptr;
   }
   part.bytes = checkpoint->bytes;
   part.content.resize(std::min<uint64_t>(kPartBytes, checkpoint->bytes - offset));

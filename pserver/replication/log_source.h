@@ -80,6 +80,8 @@ class LogSource final : public StateHistory {
     // Returns whether a new checkpoint is faster for a standby than the newest one with the entries
     // after it. null: never.
     std::function<bool()> outdated;
+    // Time for which a request of a replica for a checkpoint waits for standbys.
+    Duration replica_wait = std::chrono::seconds(1);
     // Maximum memory of entries that are kept for standbys. Older entries are read from the store.
     uint64_t window_bytes_max = uint64_t{64} << 20;
   };
@@ -114,8 +116,8 @@ class LogSource final : public StateHistory {
   // Returns a part of the newest checkpoint, at most 4 MiB. Offset 0 opens the newest checkpoint;
   // further offsets read the same file. NOT_FOUND: there is no checkpoint yet. FAILED_PRECONDITION:
   // as in Fetch, or no part with offset 0 was fetched before. RESOURCE_EXHAUSTED: too many replicas
-  // follow. UNAVAILABLE: an earlier call with
-  // offset 0 has not ended.
+  // follow. UNAVAILABLE: another call with offset 0 has not ended, or a replica asks, and a
+  // majority does not have all entries yet.
   StatusOr<CheckpointPart> FetchCheckpoint(int member, uint64_t incarnation, uint64_t offset);
 
   // Waits until a majority of the server and its standbys has all entries and the state of the
@@ -146,10 +148,18 @@ class LogSource final : public StateHistory {
     // The checkpoint that the standby fetches; null: none.
     std::shared_ptr<const OpenedCheckpoint> checkpoint;
     LogTerm checkpoint_term;
-    std::string record;         // record of `checkpoint`
-    Time opened = Time::min();  // time at which `checkpoint` was opened
-    bool opening = false;       // a call opens the checkpoint
-    bool has_state = false;     // the standby would replace a state by the checkpoint
+    uint64_t checkpoint_last = 0;  // no later entry is in `checkpoint`
+    std::string record;            // record of `checkpoint`
+    Time opened = Time::min();     // time at which `checkpoint` was opened
+    bool has_state = false;        // the standby would replace a state by the checkpoint
+    uint64_t after = 0;            // number of the last entry of this state
+    Time changed = Time::max();    // time at which `after` changed; max(): there is no state
+  };
+  // The newest checkpoint that was written because a standby or replica asked for one. It also
+  // serves others that ask soon after.
+  struct SharedCheckpoint {
+    LogTerm term;       // term in which its write began
+    Time began, ended;  // times of its write
   };
 
   Status CheckOpen() const TD_REQUIRES(mu_);
@@ -159,6 +169,14 @@ class LogSource final : public StateHistory {
   Status CheckState(const LogFetch& request) const TD_REQUIRES(mu_);
   // Opens the newest checkpoint for a standby.
   Status OpenFor(int member, uint64_t incarnation, CheckpointPart* part);
+  // Opens the newest checkpoint. Writes a new one before if the newest one is a delta or, unless
+  // `recent`, if it is outdated or `renew` is set.
+  StatusOr<OpenedCheckpoint> OpenNewest(const LogTerm& term, bool renew, bool recent);
+  // Records the state of a request for which FollowerOf returned `follower`.
+  void NoteState(const LogFetch& request, Follower* follower) const TD_REQUIRES(mu_);
+  // Returns whether `follower` can use the checkpoint in saved_. `renew`: the follower is a standby
+  // that would replace a state.
+  bool IsRecent(const Follower& follower, bool renew) const TD_REQUIRES(mu_);
   // Returns whether a state with this term and this last entry is a beginning of this log.
   bool Continues(const LogFetch& request) const TD_REQUIRES(mu_);
   bool HasEntry(const LogTerm& term, uint64_t number) const TD_REQUIRES(mu_);
@@ -174,9 +192,8 @@ class LogSource final : public StateHistory {
   // Raises replicated_ to Replicated(), which it returns.
   uint64_t RaiseReplicated() TD_REQUIRES(mu_);
   void ForgetLostReplicas() TD_REQUIRES(mu_);
-  // Waits until a majority has all entries that a checkpoint may have. Called after the checkpoint
-  // was opened.
-  Status AwaitReplicated() TD_REQUIRES(mu_);
+  // Waits until a majority has all entries up to `number`, Options::replica_wait at most.
+  Status AwaitReplicated(uint64_t number) TD_REQUIRES(mu_);
   // Fills the lag of a standby that has stored all entries up to `stored`.
   void FillLag(uint64_t stored, StandbyInfo* info) const TD_REQUIRES(mu_);
   // Adds the entries from `after` + 1 to fetched->last from memory. Returns false if the memory
@@ -194,8 +211,10 @@ class LogSource final : public StateHistory {
   bool closed_ TD_GUARDED_BY(mu_) = false, paused_ TD_GUARDED_BY(mu_) = false;
   LogTerm term_ TD_GUARDED_BY(mu_);
   std::optional<Predecessor> predecessor_ TD_GUARDED_BY(mu_);
-  uint64_t last_ TD_GUARDED_BY(mu_) = 0;  // number of the last written entry
-  int awaiting_ TD_GUARDED_BY(mu_) = 0;   // number of calls of AwaitStandbys
+  uint64_t last_ TD_GUARDED_BY(mu_) = 0;     // number of the last written entry
+  int awaiting_ TD_GUARDED_BY(mu_) = 0;      // number of calls of AwaitStandbys
+  bool opening_ TD_GUARDED_BY(mu_) = false;  // a call opens the newest checkpoint
+  std::optional<SharedCheckpoint> saved_ TD_GUARDED_BY(mu_);
   // Highest result of Replicated in this term; 0: not known yet.
   uint64_t replicated_ TD_GUARDED_BY(mu_) = 0;
   // The newest entries, which end at last_; empty while nothing follows.

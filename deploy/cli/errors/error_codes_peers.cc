@@ -231,9 +231,10 @@ std::vector<ErrorCode> ReplicationErrors() {
       {4028, "a primary and a standby do not fit together",
        "a standby server copies the write-ahead log of its primary; both need the same number of "
        "standbys and durability logged, and each standby needs a different number",
-       "a primary without standbys or without durability logged; two standbys with one number",
+       "a primary without standbys or without durability logged; two standbys with one number; a "
+       "replica that joins while too few standbys follow the primary",
        "start primary and standbys with durability logged and the same number of standbys, and "
-       "number the standbys from 1",
+       "number the standbys from 1; start the standbys that are away",
        "a server with 1 standbys has no member 2 [TD4028]; hint: number its members from 0 to 1"},
       {4029, "a server is not the newest primary",
        "each promotion of a standby begins a term; a server of an earlier term, or with fewer "

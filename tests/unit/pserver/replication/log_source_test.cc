@@ -90,6 +90,8 @@ class LogSourceTest : public testing::Test {
     LogSource::Options options;
     options.standbys = standbys;
     options.window_bytes_max = window_bytes_max;
+    options.replica_wait = std::chrono::milliseconds(1);
+    options.outdated = [this] { return outdated_; };
     options.on_replicated = [this](uint64_t number) { replicated_ = number; };
     options.save = [this] {
       ++saves_;
@@ -124,6 +126,7 @@ class LogSourceTest : public testing::Test {
   uint64_t number_ = 0, replicated_ = 0;
   int saves_ = 0;
   Status save_status_;
+  bool outdated_ = false;
 };
 
 TEST_F(LogSourceTest, EntriesComeInOrderFromMemoryAndFromTheStore) {
@@ -301,6 +304,7 @@ TEST_F(LogSourceTest, NoStandbyGetsTheStateBeforeAnUnfinishedRestore) {
   ASSERT_TRUE(WriteTextFile(dir_.path() + "/values", "values").ok());
   storage_.has_checkpoint = true;
   Write(5);
+  ASSERT_TRUE(Fetch(1, 5).ok());  // a majority has the entries, so replicas may have them
   storage_.unfinished = LogBreak{.number = 3, .snapshot = 10};
   const auto before = Fetch(1, 2);
   ASSERT_TRUE(before.ok()) << before.status();
@@ -364,6 +368,62 @@ TEST_F(LogSourceTest, ACheckpointThatWasWrittenForAReplicaIsNotWrittenAgain) {
   clock_.Advance(std::chrono::minutes(2));
   ASSERT_TRUE(source.FetchCheckpoint(kReplica, 1, 0).ok());
   EXPECT_EQ(saves_, 3);
+}
+
+// Pushes of an async job continue while the standby is away, so each checkpoint is soon outdated.
+TEST_F(LogSourceTest, NoCheckpointIsWrittenForAReplicaWhileTheOnlyStandbyIsAway) {
+  LogSource& source = Source();
+  ASSERT_TRUE(WriteTextFile(dir_.path() + "/values", "values").ok());
+  storage_.has_checkpoint = outdated_ = true;
+  ASSERT_TRUE(Fetch(1, 0).ok());
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    Write(1);
+    const Status early = source.FetchCheckpoint(kReplica, 5, 0).status();
+    EXPECT_EQ(early.code(), StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(early.message()), HasSubstr("[TD4028]"));
+  }
+  EXPECT_EQ(saves_, 0);
+  ASSERT_TRUE(Fetch(1, 3).ok());  // the standby is back
+  EXPECT_EQ(source.FetchCheckpoint(kReplica, 5, 0)->content, "values");
+  EXPECT_EQ(saves_, 1);
+}
+
+TEST_F(LogSourceTest, OneCheckpointServesSeveralReplicas) {
+  LogSource& source = Source(/*standbys=*/0);
+  ASSERT_TRUE(WriteTextFile(dir_.path() + "/values", "values").ok());
+  storage_.has_checkpoint = outdated_ = true;
+  Write(3);
+  for (uint64_t replica = 1; replica <= 3; ++replica) {
+    ASSERT_TRUE(source.FetchCheckpoint(kReplica, replica, 0).ok());
+    ASSERT_TRUE(source.FetchCheckpoint(kReplica, replica, 0).ok());  // the first reply was lost
+  }
+  EXPECT_EQ(saves_, 1);
+  clock_.Advance(std::chrono::seconds(11));
+  ASSERT_TRUE(source.FetchCheckpoint(kReplica, 4, 0).ok());
+  EXPECT_EQ(saves_, 2);
+  source.BeginTerm(Of(2), number_);
+  ASSERT_TRUE(source.FetchCheckpoint(kReplica, 5, 0).ok());
+  EXPECT_EQ(saves_, 3) << "the checkpoint may have another state";
+}
+
+// A standby may have acknowledged entries that an earlier checkpoint lacks.
+TEST_F(LogSourceTest, AStandbyWithAStateGetsACheckpointThatHasItsEntries) {
+  LogSource& source = Source(2);
+  ASSERT_TRUE(WriteTextFile(dir_.path() + "/values", "values").ok());
+  storage_.has_checkpoint = true;
+  Write(5);
+  const auto join = [&](uint64_t after) {
+    clock_.Advance(std::chrono::milliseconds(1));
+    (void)Fetch(1, after, /*term=*/0);  // an earlier term, so the state does not continue
+    clock_.Advance(std::chrono::milliseconds(1));
+    return source.FetchCheckpoint(1, 1, 0).status();
+  };
+  ASSERT_TRUE(join(3).ok());
+  ASSERT_TRUE(join(3).ok());
+  EXPECT_EQ(saves_, 1) << "nothing changed between both requests";
+  ASSERT_TRUE(Fetch(1, 4).ok());
+  ASSERT_TRUE(join(4).ok());
+  EXPECT_EQ(saves_, 2);
 }
 
 }  // namespace
