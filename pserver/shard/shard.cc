@@ -404,8 +404,9 @@ void Shard::CountLostPushes(int trainer, const SentNumbers& numbers, uint64_t se
   if (change <= 0) return;
   counters_.lost_pushes.Add(static_cast<double>(change));
   LOG_IF(WARNING, !state_.journal.replaying())
-      << change << " acknowledged pushes of trainer " << trainer
-      << " were lost with the previous primary of this server (--replication=async)";
+      << "trainer " << trainer << " has lost " << change
+      << " of its acknowledged pushes with the previous primary of this server "
+         "(--replication=async)";
 }
 
 void Shard::ApplyStepIfComplete(Ready& ready) {

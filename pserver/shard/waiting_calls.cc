@@ -33,18 +33,13 @@ void WaitingCalls::AddPull(PullCall call, ReadyAnswers& ready) {
     return answer(
         ResourceExhausted("%d pulls already wait, which is the maximum", pull_calls_.size()));
   }
-  if (call.query.observer && ObserverPulls() >= kObserversMax) {
+  if (call.query.observer && pull_calls_.observers() >= kObserversMax) {
     return answer(
         ResourceExhausted("%d pulls of readers already wait, which is the maximum [TD4042]; hint: "
                           "try again later, or use a read replica",
                           kObserversMax));
   }
   pull_calls_.Add(std::move(call));
-}
-
-size_t WaitingCalls::ObserverPulls() const {
-  return static_cast<size_t>(
-      std::ranges::count_if(pull_calls_, [](const PullCall& call) { return call.query.observer; }));
 }
 
 void WaitingCalls::EnterBarrier(const std::string& name, NamedBarriers::Call call,

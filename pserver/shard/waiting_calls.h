@@ -69,7 +69,6 @@ class WaitingCalls {
   // update checks few of their calls.
   static constexpr size_t kObserversMax = 1024;
 
-  size_t ObserverPulls() const;  // number of waiting pulls of observers
   Status InitDeadline(const InitCall& call, Time now) const;
   Status PullDeadline(const PullCall& call, Time now) const;
   Status StepDeadline(const PullCall& call, Time now) const;

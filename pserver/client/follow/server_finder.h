@@ -40,4 +40,14 @@ class ServerFinder {
   Time next_ = Time::min();  // earliest time of the next request
 };
 
+// Appends a server with this address to the servers of a follower. The name of the server has its
+// index.
+template <typename Server>
+Server& AppendServer(std::vector<std::unique_ptr<Server>>& servers, const std::string& address) {
+  const auto index = static_cast<int>(servers.size());
+  servers.push_back(std::make_unique<Server>());
+  servers.back()->name = PserverName(index, address);
+  return *servers.back();
+}
+
 }  // namespace tandem::ps

@@ -180,13 +180,7 @@ TableFollower::TableFollower(const std::vector<std::string>& servers, ReaderOpti
       token_(std::make_unique<ChangeToken>()),
       buckets_(servers.size(), follow_.bucket_begin, follow_.bucket_end),
       finder_(*channel_, options_, servers) {
-  for (const std::string& address : servers) AddServer(address);
-}
-
-void TableFollower::AddServer(const std::string& address) {
-  const auto index = static_cast<int>(servers_.size());
-  servers_.push_back(std::make_unique<Server>());
-  servers_.back()->name = PserverName(index, address);
+  for (const std::string& address : servers) AppendServer(servers_, address);
 }
 
 TableFollower::~TableFollower() { channel_->Close(); }
@@ -270,8 +264,7 @@ void TableFollower::SendRequest(size_t server) {
 
 void TableFollower::LearnServers() {
   for (const std::string& address : finder_.Take()) {
-    AddServer(address);
-    servers_.back()->learned = true;
+    AppendServer(servers_, address).learned = true;
     buckets_.AddServer();
   }
 }

@@ -106,7 +106,6 @@ class TableFollower {
 
   TableFollower(const std::vector<std::string>& servers, ReaderOptions options,
                 FollowOptions follow, std::unique_ptr<PsChannel> channel);
-  void AddServer(const std::string& address);
   void SendRequests();
   void SendRequest(size_t server);
   void LearnServers();  // follows the servers that joined the job

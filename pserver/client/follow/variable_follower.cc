@@ -86,13 +86,7 @@ VariableFollower::VariableFollower(const std::vector<std::string>& servers, Read
       channel_(std::move(channel)),
       inbox_(std::make_shared<ReplyInbox<Reply>>()),
       finder_(*channel_, options_, servers) {
-  for (const std::string& address : servers) AddServer(address);
-}
-
-void VariableFollower::AddServer(const std::string& address) {
-  const auto index = static_cast<int>(servers_.size());
-  servers_.push_back(std::make_unique<Server>());
-  servers_.back()->name = PserverName(index, address);
+  for (const std::string& address : servers) AppendServer(servers_, address);
 }
 
 VariableFollower::~VariableFollower() { channel_->Close(); }
@@ -355,7 +349,7 @@ Status VariableFollower::CheckPatience() {
 Status VariableFollower::FindServers(const std::string& variable) {
   const Time now = channel_->Now();
   finder_.Ask();
-  for (const std::string& address : finder_.Take()) AddServer(address);
+  for (const std::string& address : finder_.Take()) AppendServer(servers_, address);
   if (now >= next_search_) {
     Forget();
     next_search_ = now + (complete_ ? kIdlePause : kErrorPause);

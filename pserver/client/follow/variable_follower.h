@@ -74,7 +74,6 @@ class VariableFollower {
                    VariableFollowOptions follow, std::unique_ptr<PsChannel> channel);
   static Status Decode(codec::Fragments bytes, Reply& reply);
   bool IsWanted(const std::string& variable) const;
-  void AddServer(const std::string& address);
   void SendRequests();
   void SendRequest(size_t server);
   Time NextRequest() const;

@@ -39,6 +39,7 @@ class WaitList {
 
   bool empty() const { return calls_.empty(); }
   size_t size() const { return calls_.size(); }
+  size_t observers() const { return observers_; }  // number of waiting calls of observers
   auto begin() const { return calls_.begin(); }
   auto end() const { return calls_.end(); }
 
@@ -46,6 +47,7 @@ class WaitList {
   void Add(Call call) {
     TD_REQUIRE(size() < kCallsMax);
     roster_.BeginWait(call.trainer);
+    if (call.trainer < 0) ++observers_;
     calls_.push_back(std::move(call));
   }
 
@@ -59,6 +61,7 @@ class WaitList {
         continue;
       }
       roster_.EndWait(it->trainer);
+      if (it->trainer < 0) --observers_;
       take(*it);
       it = calls_.erase(it);
     }
@@ -118,6 +121,7 @@ class WaitList {
  private:
   TrainerRegistry& roster_;
   std::list<Call> calls_;
+  size_t observers_ = 0;  // calls without a trainer in `calls_`
 };
 
 }  // namespace tandem::pserver

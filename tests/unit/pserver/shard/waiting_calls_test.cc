@@ -29,7 +29,7 @@ class WaitingCallsTest : public PartsTest {
     query.min_version = min_version;
     query.min_step = min_step;
     query.observer = observer;
-    calls_->AddPull({{.trainer = 0,
+    calls_->AddPull({{.trainer = observer ? -1 : 0,
                       .since = clock_.Now(),
                       .deadline = clock_.Now() + seconds(10),
                       .incarnation = kIncarnation,
