@@ -42,6 +42,7 @@ class Validator {
     CheckHierarchical();
     CheckDeterministic();
     CheckRegime();
+    CheckFragments();
     NoteIdleKnobs();
     CheckAmpLists();
     CheckExclusions();
@@ -76,6 +77,7 @@ class Validator {
   void CheckHierarchical();
   void CheckDeterministic();
   void CheckRegime();
+  void CheckFragments();
   void NoteIdleKnobs();
   void CheckAmpLists();
   struct Exclusion {
@@ -261,11 +263,50 @@ void Validator::CheckRegime() {
   }
 }
 
+// Checks the outer optimizer and the fragments of localsgd. With adaptive_localsgd these knobs are
+// an error, although localsgd is off, because the user expects an effect.
+void Validator::CheckFragments() {
+  const LocalSgdConfigs& c = strategy_.localsgd_configs();
+  const std::string group = "localsgd_configs.";
+  if (c.outer_optimizer() != "none" && c.outer_optimizer() != "nesterov") {
+    Error(group + "outer_optimizer",
+          absl::StrCat("localsgd_configs.outer_optimizer: \"", c.outer_optimizer(),
+                       "\" is unknown [TD1104]"),
+          "use none or nesterov");
+  }
+  const std::pair<const char*, int> limits[] = {{"fragments", c.fragments() - 1},
+                                                {"delay", c.delay()}};
+  for (const auto& [name, value] : limits) {
+    if (!strategy_.localsgd() || value < std::max(c.k_steps(), 1)) continue;
+    const bool delay = name == std::string_view("delay");
+    Error(group + name,
+          absl::StrCat("localsgd_configs.", name, ": ", delay ? c.delay() : c.fragments(),
+                       delay ? " is not below " : " is more than ",
+                       Named("localsgd_configs.k_steps"), ", which is ", c.k_steps(), " [TD1104]"),
+          delay ? "the ranks apply an average before they begin the next one: lower delay"
+                : "each fragment needs its own step: lower fragments");
+  }
+  const bool sets =
+      c.outer_optimizer() != "none" || c.fragments() > 1 || c.delay() > 0 || c.merge_factor() > 0;
+  if (sets && strategy_.adaptive_localsgd()) {
+    const char* name = c.outer_optimizer() != "none" ? "localsgd_configs.outer_optimizer"
+                       : c.fragments() > 1           ? "localsgd_configs.fragments"
+                       : c.delay() > 0               ? "localsgd_configs.delay"
+                                                     : "localsgd_configs.merge_factor";
+    Refuse({true, name, "adaptive_localsgd", "the steps between two averages must be constant"});
+  }
+  if (strategy_.localsgd() && c.delay() > 0 && strategy_.nccl_comm_num() > 1) {
+    Refuse({true, "localsgd_configs.delay", "nccl_comm_num",
+            "the averages of several steps run in one order, on one communicator"});
+  }
+}
+
 // Adds notes for knobs that are set, but have no effect because of the values of other knobs.
 void Validator::NoteIdleKnobs() {
   const RuntimeFlags& flags = strategy_.runtime_flags();
   const BuildStrategy& build = strategy_.build_strategy();
   const ExecutionStrategy& execution = strategy_.execution_strategy();
+  const LocalSgdConfigs& outer = strategy_.localsgd_configs();
   const bool reduce = build.reduce_strategy() == BuildStrategy::Reduce;
   const bool meet = execution.use_thread_barrier() && context_.mode == TrainMode::kPserver;
   struct Idle {
@@ -288,6 +329,11 @@ void Validator::NoteIdleKnobs() {
       {strategy_.a_sync_configs().has_dc_asgd_lambda() &&
            !strategy_.a_sync_configs().enable_dc_asgd(),
        "a_sync_configs.dc_asgd_lambda", "dc_asgd_lambda has no effect without enable_dc_asgd"},
+      {outer.has_outer_learning_rate() && outer.outer_optimizer() == "none",
+       "localsgd_configs.outer_learning_rate",
+       "outer_learning_rate has no effect without outer_optimizer"},
+      {outer.has_outer_momentum() && outer.outer_optimizer() == "none",
+       "localsgd_configs.outer_momentum", "outer_momentum has no effect without outer_optimizer"},
       {build.fuse_broadcast_ops() && !reduce, "build_strategy.fuse_broadcast_ops",
        "fuse_broadcast_ops has no effect without reduce_strategy: Reduce"},
       {reduce && context_.ranks == 1, "build_strategy.reduce_strategy",

@@ -132,6 +132,30 @@ constinit const OpDef kAllReduceSum = {
     .has_side_effect = true,
 };
 
+constinit const OpDef kAllReduceBegin = {
+    .type = "c_allreduce_begin",
+    .doc =
+        "Starts the sum of X over all ranks, in place, and does not wait. Until a c_allreduce_end "
+        "of the same variables, in this step or a later step, no operator may use X.",
+    .inputs = {{"X", Arity::kMany}},
+    .outputs = {{"Out", Arity::kMany}},
+    .infer = InferSame,
+    .is_comm = true,
+    .has_side_effect = true,
+};
+
+constinit const OpDef kAllReduceEnd = {
+    .type = "c_allreduce_end",
+    .doc =
+        "Waits for the sum of X that c_allreduce_begin started; afterwards Out is the sum, in "
+        "place. Does nothing if no sum was started.",
+    .inputs = {{"X", Arity::kMany}},
+    .outputs = {{"Out", Arity::kMany}},
+    .infer = InferSame,
+    .is_comm = true,
+    .has_side_effect = true,
+};
+
 constinit const OpDef kRankReduceSum = {
     .type = "c_reduce_sum",
     .doc = "Sum of X over all ranks, in place, on rank `root`; elsewhere Out is undefined.",

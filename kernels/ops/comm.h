@@ -5,7 +5,8 @@
 
 namespace tandem::ops {
 
-extern const OpDef kAllGatherSelected, kAllReduceSum, kBroadcast, kBroadcastParams, kGeoExchange,
-    kPrefetchRows, kPullRows, kPushPull, kPushRows, kRankReduceSum, kRecvV2, kSendV2;
+extern const OpDef kAllGatherSelected, kAllReduceBegin, kAllReduceEnd, kAllReduceSum, kBroadcast,
+    kBroadcastParams, kGeoExchange, kPrefetchRows, kPullRows, kPushPull, kPushRows, kRankReduceSum,
+    kRecvV2, kSendV2;
 
 }  // namespace tandem::ops

@@ -18,6 +18,8 @@ const OpDef* const kOps[] = {
     &kAdamax,
     &kAdaptiveSteps,
     &kAllGatherSelected,
+    &kAllReduceBegin,
+    &kAllReduceEnd,
     &kAllReduceSum,
     &kAuc,
     &kBatchNorm,

@@ -40,7 +40,7 @@ Status CollectiveComm::AllocateBuckets() {
 std::vector<ReducedBucket> CollectiveComm::Reduced() const {
   std::vector<ReducedBucket> reduced;
   for (const auto& bucket : buckets_) {
-    if (bucket->op != collective::CollectiveOp::kAllReduce) continue;
+    if (bucket->op != collective::CollectiveOp::kAllReduce || bucket->ends != nullptr) continue;
     reduced.push_back({bucket->name, bucket->count * SizeOf(bucket->dtype)});
   }
   return reduced;
@@ -51,14 +51,57 @@ StatusOr<int> CollectiveComm::Register(const exec::CommNode& node) {
                       CommBucket::Make(node, options_.common.rank, options_.common.ranks,
                                        options_.common.half_communication));
   bucket->index = buckets_.size();
+  if (node.op->type == "c_allreduce_end") {
+    TD_ASSIGN_OR_RETURN(bucket->ends, BegunBy(node));
+    bucket->is_flat = false;  // the bucket of c_allreduce_begin has the memory
+  }
   if (!communicators_.empty()) TD_RETURN_IF_ERROR(GiveMemory(*bucket));
   buckets_.push_back(std::move(bucket));
   return static_cast<int>(buckets_.size()) - 1;
 }
 
+StatusOr<CommBucket*> CollectiveComm::BegunBy(const exec::CommNode& node) const {
+  for (const auto& bucket : buckets_) {
+    if (bucket->overlapped == nullptr) continue;
+    const bool same = std::equal(
+        bucket->tensors.begin(), bucket->tensors.end(), node.out.begin(), node.out.end(),
+        [](const exec::CommTensor& a, const exec::CommTensor& b) { return a.var == b.var; });
+    if (same) return bucket.get();
+  }
+  return FailedPrecondition(
+      "c_allreduce_end of \"%s\": no c_allreduce_begin before it has the same variables [TD1205]",
+      node.out.front().var);
+}
+
+void CollectiveComm::EndOverlapped(CommBucket& begun, int64_t step, exec::CommDone* done) {
+  waits_.Began();
+  begun.overlapped->End([this, done, step](const Status& status) {
+    waits_.Ended();
+    done->Complete(Annotate(status, absl::StrFormat("result at step %d", DisplayStep(step))));
+  });
+}
+
+Status CollectiveComm::WaitForOverlapped(Time deadline) {
+  Status first;
+  for (const auto& bucket : buckets_) {
+    if (bucket->overlapped == nullptr) continue;
+    const Status ended = bucket->overlapped->WaitUntilEnded(deadline);
+    if (first.ok()) first = ended;
+  }
+  return first;
+}
+
 void CollectiveComm::Start(int index, int64_t step, exec::CommDone* done) {
   TD_REQUIRE(index >= 0 && static_cast<size_t>(index) < buckets_.size());
-  const Flight flight = {buckets_[static_cast<size_t>(index)].get(), step, done};
+  CommBucket* const bucket = buckets_[static_cast<size_t>(index)].get();
+  if (bucket->ends != nullptr) return EndOverlapped(*bucket->ends, step, done);
+  Flight flight = {bucket, step, done};
+  if (bucket->overlapped != nullptr) {
+    bucket->overlapped->Begin();
+    flight.done = bucket->overlapped.get();
+    Launch(flight, nullptr);
+    return done->Complete(OkStatus());
+  }
   // In the first operations NCCL connects and CUDA loads code. If other work waited for the device
   // at that time, different ranks could queue kernels of different communicators. Therefore the
   // operations of the first step run one at a time.
@@ -110,13 +153,15 @@ void CollectiveComm::Launch(const Flight& flight, std::function<void()> then) {
   int64_t before = launched_max_.load();
   while (before < launched && !launched_max_.compare_exchange_weak(before, launched)) {
   }
-  waits_.Began();
+  // An overlapped flight is no waiting time. EndOverlapped measures the waiting time.
+  const bool waits = bucket->overlapped == nullptr;
+  if (waits) waits_.Began();
   bytes_ += static_cast<int64_t>(*given * SizeOf(bucket->dtype));
   CommunicatorOf(*bucket)
       .Start(bucket->Call(*given))
-      ->OnDone([this, bucket, count = *given, end](const Status& status) {
+      ->OnDone([this, bucket, waits, count = *given, end](const Status& status) {
         --launched_;
-        waits_.Ended();
+        if (waits) waits_.Ended();
         end(status.ok() ? bucket->Scatter(count) : status);
       });
 }

@@ -42,6 +42,9 @@ class CollectiveComm final : public exec::CommHandler {
   Status AllocateBuckets();
   // Sets the first step that the job runs. NCCL connects in this step.
   void SetFirstStep(int64_t step) { first_step_ = step; }
+  // Blocks until no allreduce that began in an earlier step is in flight. A later operator still
+  // gets the result. Returns the first failure; DEADLINE_EXCEEDED: see OverlappedFlight.
+  Status WaitForOverlapped(Time deadline);
   // Ends the communications that run one after another: aborts the communicators if such a
   // communication is pending, and blocks until none is in flight.
   void EndFlights() TD_EXCLUDES(mu_);
@@ -59,6 +62,12 @@ class CollectiveComm final : public exec::CommHandler {
     return communicators_.Numbered(bucket.borrows ? 0 : bucket.index);
   }
   Status GiveMemory(CommBucket& bucket);
+  // Finds the bucket of c_allreduce_begin whose allreduce `node` ends. FAILED_PRECONDITION: there
+  // is no such bucket.
+  StatusOr<CommBucket*> BegunBy(const exec::CommNode& node) const;
+  // Ends the allreduce of `begun` for the operator that waits for `done`. `step`: the index of its
+  // step.
+  void EndOverlapped(CommBucket& begun, int64_t step, exec::CommDone* done);
   // Starts the communication. Calls `then` after CommDone of the flight was completed.
   void Launch(const Flight& flight, std::function<void()> then);
   void LaunchNext() TD_EXCLUDES(mu_);

@@ -15,6 +15,7 @@
 #include "trainer/modes/comms/rank_waits.h"
 #include "trainer/modes/mode_counts.h"
 #include "trainer/modes/state/common_state.h"
+#include "trainer/modes/state/rank_states.h"
 #include "trainer/modes/state/scope_state.h"
 #include "trainer/modes/table_checks.h"
 
@@ -50,6 +51,8 @@ class CollectiveMode final : public Membership, public StateKeeper, public StepH
                             const Stop& stop) override;
   StatusOr<bool> Stopping(bool mine) override {
     if (!state_is_spread()) return mine;
+    // Between two averages the ranks do not wait for each other, so they stop only after one.
+    if (fragments() && !fragments()->TakeApplied()) return false;
     return AnyRank(communicators_.hosts(), mine, comm_.timeout());
   }
   StatusOr<int64_t> ValueOfRank0(int64_t value) override;
@@ -72,6 +75,7 @@ class CollectiveMode final : public Membership, public StateKeeper, public StepH
   Status BeginStep(int64_t step, float learning_rate) override {
     TD_REQUIRE(scope_ != nullptr);
     if (dgc()) TD_RETURN_IF_ERROR(dgc()->BeginStep(*scope_, step));
+    if (fragments()) TD_RETURN_IF_ERROR(fragments()->BeginStep(*scope_, step));
     TD_RETURN_IF_ERROR(waits_.BeginStep(step, communicators_.hosts(), comm_.timeout()));
     return SetLearningRate(*scope_, learning_rate);
   }
@@ -92,6 +96,7 @@ class CollectiveMode final : public Membership, public StateKeeper, public StepH
   StatusOr<int64_t> Meet(const graph::Program& program, StepRollback* point, int64_t begin,
                          Duration timeout, const Stop& stop);
   std::optional<DgcState>& dgc() { return program_.dgc(); }
+  std::optional<FragmentState>& fragments() { return program_.fragments(); }
   int AverageSteps() const;  // returns k of adaptive_localsgd; 0: adaptive_localsgd is not used
 
   const CollectiveOptions options_;
@@ -116,6 +121,9 @@ StatusOr<int64_t> CollectiveMode::Join(const graph::Program& program, exec::Scop
                 stop);
   }
   if (communicators_.empty()) TD_RETURN_IF_ERROR(Connect(options_.common.start_timeout, stop));
+  if (fragments() && options_.common.leader()) {
+    TD_RETURN_IF_ERROR(fragments()->Start(scope, state));
+  }
 
   // All ranks receive the step, the parameters and the state of rank 0.
   const Time deadline = SteadyNow() + options_.common.start_timeout;
@@ -140,6 +148,11 @@ StatusOr<int64_t> CollectiveMode::Join(const graph::Program& program, exec::Scop
   TD_RETURN_IF_ERROR(program_.slots().Scatter(communicators_.hosts(), state, scope, deadline));
   TD_RETURN_IF_ERROR(program_.params().Scatter(communicators_.hosts(), state, scope, deadline));
   if (dgc()) TD_RETURN_IF_ERROR(dgc()->Split(scope, agreed, options_.common.ranks));
+  if (fragments()) {
+    TD_RETURN_IF_ERROR(fragments()->Read(scope));
+    TD_RETURN_IF_ERROR(RankStates(fragments()->common())
+                           .Scatter(communicators_.hosts(), program, state, scope, deadline));
+  }
   comm_.SetFirstStep(agreed);
   return agreed;
 }
@@ -188,11 +201,17 @@ StatusOr<int64_t> CollectiveMode::Recover(const Status& why, const graph::Progra
 
 StatusOr<TensorMap> CollectiveMode::State(const graph::Program& program, const exec::Scope& scope,
                                           Device& device) {
-  TD_ASSIGN_OR_RETURN(TensorMap state, ScopeState(program, scope, device));
   const Time deadline = SteadyNow() + comm_.timeout();
+  TD_RETURN_IF_ERROR(AsLostPeer(comm_.WaitForOverlapped(deadline)));
+  TD_ASSIGN_OR_RETURN(TensorMap state, ScopeState(program, scope, device));
   TD_RETURN_IF_ERROR(
       AsLostPeer(program_.slots().Gather(communicators_.hosts(), scope, device, &state, deadline)));
   if (dgc()) TD_RETURN_IF_ERROR(AsLostPeer(dgc()->Sum(communicators_.hosts(), &state, deadline)));
+  if (fragments()) {
+    TD_RETURN_IF_ERROR(
+        AsLostPeer(RankStates(fragments()->common())
+                       .Gather(communicators_.hosts(), program, scope, device, &state, deadline)));
+  }
   return state;
 }
 
@@ -254,7 +273,26 @@ std::optional<ShardOptions> ShardOptionsOf(const DistributedStrategy& strategy, 
       .group = configs.hybrid_dp() && group < ranks ? group : 0};
 }
 
+// Returns the rule of localsgd with fragments, a delay or an outer optimizer. nullopt: the strategy
+// has none of them.
+std::optional<graph::FragmentRule> FragmentRuleOf(const DistributedStrategy& strategy) {
+  const LocalSgdConfigs& local = strategy.localsgd_configs();
+  const bool nesterov = local.outer_optimizer() == "nesterov";
+  const bool plain =
+      !nesterov && local.fragments() <= 1 && local.delay() == 0 && local.merge_factor() == 0;
+  if (!strategy.localsgd() || plain) return {};
+  return graph::FragmentRule{.k_steps = local.k_steps(),
+                             .begin_step = local.begin_step(),
+                             .fragments = local.fragments(),
+                             .delay = local.delay(),
+                             .merge_factor = local.merge_factor(),
+                             .nesterov = nesterov,
+                             .learning_rate = local.outer_learning_rate(),
+                             .momentum = local.outer_momentum()};
+}
+
 std::optional<graph::AverageRule> AverageRuleOf(const DistributedStrategy& strategy) {
+  if (FragmentRuleOf(strategy)) return {};
   if (strategy.localsgd()) {
     const LocalSgdConfigs& local = strategy.localsgd_configs();
     return graph::AverageRule{local.k_steps(), local.begin_step()};
@@ -295,6 +333,7 @@ CollectiveOptions CollectiveOptionsOf(const JobConfig& config, const RankInfo& r
   options.fuse_broadcast = strategy.build_strategy().fuse_broadcast_ops();
   options.shard = ShardOptionsOf(strategy, rank.size);
   options.average = AverageRuleOf(strategy);
+  options.fragments = FragmentRuleOf(strategy);
   options.dgc = DgcRuleOf(strategy);
   options.tree_order = strategy.deterministic();
   options.comm_num = strategy.nccl_comm_num();

@@ -11,6 +11,7 @@
 #include "collective/schedule/hierarchy.h"
 #include "kernels/graph/distribute/dgc.h"
 #include "kernels/graph/distribute/distribute.h"
+#include "kernels/graph/distribute/fragments.h"
 #include "trainer/modes/common_options.h"
 #include "trainer/modes/mode.h"
 #include "trainer/modes/rank_world.h"
@@ -48,6 +49,8 @@ struct CollectiveOptions {
   std::optional<ShardOptions> shard;
   std::optional<graph::AverageRule>
       average;  // LocalSGD: average parameters, not gradients; nullopt: off
+  // LocalSGD with fragments, a delay or an outer optimizer; used instead of `average`.
+  std::optional<graph::FragmentRule> fragments;
   std::optional<graph::DgcRule>
       dgc;  // send only a few elements of large gradients (DGC); nullopt: off
   // The following options determine the communicators.

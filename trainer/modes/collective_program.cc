@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "common/base/check.h"
 #include "kernels/graph/distribute/half_communication.h"
 #include "kernels/graph/distribute/sync_batch_norm.h"
@@ -27,6 +29,7 @@ Status CollectiveProgram::DistributeGradients(graph::Program& program,
   }
   if (options_.update_by_owner || options_.shard) return DistributeByOwner(program, grads);
   if (options_.dgc) return DistributeCompressed(program, grads);
+  if (options_.fragments) return DistributeFragments(program, grads);
   const auto groups = Grouped(program, grads);
   if (!options_.average) TD_RETURN_IF_ERROR(graph::InsertAllReduce(program, groups));
   TD_RETURN_IF_ERROR(graph::AppendOptimizer(program, options_.common.optimizer, grads));
@@ -37,6 +40,38 @@ Status CollectiveProgram::DistributeGradients(graph::Program& program,
 std::vector<std::vector<graph::ParamGrad>> CollectiveProgram::Grouped(
     const graph::Program& program, const std::vector<graph::ParamGrad>& grads) const {
   return GroupedGradients(program, grads, options_.common);
+}
+
+Status CollectiveProgram::DistributeFragments(graph::Program& program,
+                                              const std::vector<graph::ParamGrad>& grads) {
+  const graph::FragmentRule& rule = *options_.fragments;
+  if (rule.delay > 0 && options_.between_devices) {
+    return Unimplemented(
+        "localsgd_configs.delay is not implemented between CUDA places [TD1109]; hint: use "
+        "--place=cpu, or set delay to 0");
+  }
+  TD_ASSIGN_OR_RETURN(const auto fragments,
+                      graph::SplitIntoFragments(program, grads, rule.fragments));
+  std::vector<std::vector<std::vector<graph::ParamGrad>>> groups;
+  std::vector<std::string> sizes;
+  for (const auto& fragment : fragments) {
+    groups.push_back(Grouped(program, fragment));
+    size_t bytes = 0;
+    for (const graph::ParamGrad& pair : fragment)
+      bytes += program.FindVar(pair.param)->desc.bytes();
+    sizes.push_back(absl::StrFormat("%.2f", static_cast<double>(bytes) / 1e6));
+  }
+  if (options_.common.leader()) {
+    LOG(INFO) << absl::StrFormat(
+        "localsgd: fragments of %s MB; a fragment is averaged every %d steps, and the ranks apply "
+        "the result %d steps later",
+        absl::StrJoin(sizes, ", "), rule.k_steps, rule.delay);
+  }
+  TD_RETURN_IF_ERROR(graph::AppendOptimizer(program, options_.common.optimizer, grads));
+  TD_ASSIGN_OR_RETURN(auto vars,
+                      graph::AppendFragments(program, groups, rule, options_.common.ranks));
+  fragments_.emplace(rule, std::move(vars));
+  return OkStatus();
 }
 
 Status CollectiveProgram::DistributeCompressed(graph::Program& program,

@@ -10,6 +10,7 @@
 #include "kernels/graph/program.h"
 #include "trainer/modes/collective_mode.h"
 #include "trainer/modes/state/dgc_state.h"
+#include "trainer/modes/state/fragment_state.h"
 #include "trainer/modes/state/sharded_state.h"
 
 namespace tandem::trainer {
@@ -28,11 +29,14 @@ class CollectiveProgram final : public ProgramShaper {
   // Returns the parameters that only their owners store (sharding).
   const ShardedState& params() const { return params_; }
   std::optional<DgcState>& dgc() { return dgc_; }  // nullopt: no gradient is compressed
-  bool spread() const { return options_.update_by_owner || options_.shard || dgc_; }
+  // nullopt: the job averages no fragments (CollectiveOptions::fragments).
+  std::optional<FragmentState>& fragments() { return fragments_; }
+  bool spread() const { return options_.update_by_owner || options_.shard || dgc_ || fragments_; }
 
  private:
   Status DistributeGradients(graph::Program& program, const std::vector<graph::ParamGrad>& given);
   Status DistributeByOwner(graph::Program& program, const std::vector<graph::ParamGrad>& grads);
+  Status DistributeFragments(graph::Program& program, const std::vector<graph::ParamGrad>& grads);
   Status DistributeCompressed(graph::Program& program, const std::vector<graph::ParamGrad>& grads);
   std::vector<std::vector<graph::ParamGrad>> Grouped(
       const graph::Program& program, const std::vector<graph::ParamGrad>& grads) const;
@@ -49,6 +53,7 @@ class CollectiveProgram final : public ProgramShaper {
   graph::ParamOwners owners_;  // owner of each parameter; used with sharding
   ShardedState slots_, params_;
   std::optional<DgcState> dgc_;
+  std::optional<FragmentState> fragments_;
 };
 
 }  // namespace tandem::trainer

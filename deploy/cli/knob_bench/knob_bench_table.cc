@@ -324,6 +324,30 @@ Rows MethodConfigRows() {
   };
 }
 
+// The outer optimizer and the fragments of localsgd. `counter`: what the knob changes.
+Rows OuterRows() {
+  const auto row = [](const char* knob, const char* changed, const char* counter,
+                      std::vector<const char*> with) {
+    std::vector<const char*> all = {"localsgd=true", "localsgd_configs.k_steps=8"};
+    all.insert(all.end(), with.begin(), with.end());
+    return KnobBench{.knob = knob,
+                     .changed = changed,
+                     .counter = counter,
+                     .launch = kTwo,
+                     .tolerance = kNotComparable,
+                     .with = std::move(all)};
+  };
+  static constexpr char kOuter[] = "localsgd_configs.outer_optimizer=nesterov";
+  return {
+      row("localsgd_configs.outer_optimizer", "nesterov", "ops.momentum", {}),
+      row("localsgd_configs.outer_learning_rate", "0.5", "", {kOuter}),
+      row("localsgd_configs.outer_momentum", "0.5", "", {kOuter}),
+      row("localsgd_configs.fragments", "4", "comm", {kOuter}),
+      row("localsgd_configs.delay", "2", "comm.c_allreduce_end", {kOuter}),
+      row("localsgd_configs.merge_factor", "0.5", "ops.scale", {kOuter}),
+  };
+}
+
 KnobBench LessSent(const char* knob, const char* changed, std::vector<const char*> with) {
   const bool dgc = std::string_view(knob).starts_with("dgc");
   return {.knob = knob,
@@ -471,7 +495,7 @@ const std::vector<KnobBench>& KnobBenches() {
   static const std::vector<KnobBench> kAll = [] {
     Rows all;
     for (const auto part : {CollectiveRows, MethodRows, PipelineRows, PserverKnobBenches, BuildRows,
-                            ExecutionRows, AmpRows, MethodConfigRows, LessSentRows,
+                            ExecutionRows, AmpRows, MethodConfigRows, OuterRows, LessSentRows,
                             UpdateConfigRows, ShardingRows, RuntimeRows, PserverFlagBenches}) {
       const Rows rows = part();
       all.insert(all.end(), rows.begin(), rows.end());

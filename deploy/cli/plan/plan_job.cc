@@ -36,7 +36,7 @@ StatusOr<PlanJob> PlanJobOf(const std::string& job_path, int workers) {
   job.rule.form = options.form;
   size_t computing = 0;
   for (const ops::Op& op : program.ops) {
-    if (op.type == "c_allreduce_sum") {
+    if (op.type == "c_allreduce_sum" || op.type == "c_allreduce_begin") {
       job.buckets.push_back(BucketOf(program, op, options.common.half_communication));
       job.buckets.back().ready = static_cast<double>(computing);
     } else if (op.role != ops::OpRole::kOptimize) {

@@ -6,7 +6,9 @@ namespace tandem::trainer {
 namespace {
 
 StatusOr<collective::CollectiveOp> CollectiveOpOf(const std::string& type) {
-  if (type == "c_allreduce_sum") return collective::CollectiveOp::kAllReduce;
+  if (type == "c_allreduce_sum" || type == "c_allreduce_begin" || type == "c_allreduce_end") {
+    return collective::CollectiveOp::kAllReduce;
+  }
   if (type == "c_reduce_sum") return collective::CollectiveOp::kReduce;
   if (type == "c_broadcast" || type == "c_broadcast_params")
     return collective::CollectiveOp::kBroadcast;
@@ -23,6 +25,9 @@ StatusOr<std::unique_ptr<CommBucket>> CommBucket::Make(const exec::CommNode& nod
   TD_ASSIGN_OR_RETURN(bucket->op, CollectiveOpOf(node.op->type));
   bucket->rank = rank;
   bucket->borrows = node.op->type == "c_broadcast_params";
+  if (node.op->type == "c_allreduce_begin") {
+    bucket->overlapped = std::make_unique<OverlappedFlight>();
+  }
   if (bucket->op == collective::CollectiveOp::kReduce ||
       bucket->op == collective::CollectiveOp::kBroadcast) {
     const ops::AttrMap& attrs = node.op->attrs;

@@ -8,6 +8,7 @@
 
 #include "collective/communicator.h"
 #include "kernels/exec/comm.h"
+#include "trainer/modes/comms/overlapped_flight.h"
 #include "trainer/modes/comms/selection_gather.h"
 
 namespace tandem::trainer {
@@ -44,6 +45,9 @@ struct CommBucket {
   std::optional<SelectionGather> selections;  // selections of a kAllGather between hosts
   size_t count = 0;  // number of elements to send; with selections, the maximum number
   size_t index = 0;  // index among the buckets of the program
+  // c_allreduce_begin: its allreduce, which continues after the operator. Otherwise null.
+  std::unique_ptr<OverlappedFlight> overlapped;
+  CommBucket* ends = nullptr;  // c_allreduce_end: the bucket of c_allreduce_begin; otherwise null
 
  private:
   int32_t* words() const { return reinterpret_cast<int32_t*>(flat.get()); }
