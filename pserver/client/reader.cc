@@ -4,9 +4,12 @@
 #include <atomic>
 #include <functional>
 #include <map>
+#include <optional>
+#include <set>
 #include <utility>
 
 #include "common/base/require.h"
+#include "common/codec/bucket_map_proto.h"
 #include "common/rpc/byte_buffer.h"
 #include "proto/pserver.pb.h"
 #include "pserver/client/calls.h"
@@ -26,9 +29,32 @@ Status Named(const Status& status, const std::string& server) {
 
 Status NoOwner() {
   return OutOfRange(
-      "none of the named servers serves some of the rows: a server of the job is not named, or "
-      "rows move between servers [TD4035]; hint: name all pservers of the job, or one replica of "
-      "each");
+      "none of the named servers serves some of the rows, and none that joined them: a server of "
+      "the "
+      "job is not named, or rows move between servers [TD4035]; hint: name all pservers of the "
+      "job, "
+      "or one replica of each");
+}
+
+// Returns whether the servers serve some row buckets, but not all.
+bool LacksSome(const std::array<int, kRowBuckets>& owners) {
+  const auto lacking = std::ranges::count(owners, -1);
+  return lacking != 0 && lacking != std::ssize(owners);
+}
+
+using Slices = std::map<std::string, std::map<int64_t, std::vector<float>>>;
+
+// Joins the slices of variables, by their first elements. nullopt: one is missing.
+std::optional<std::map<std::string, std::vector<float>>> Whole(const Slices& slices) {
+  std::map<std::string, std::vector<float>> variables;
+  for (const auto& [name, parts] : slices) {
+    std::vector<float>& values = variables[name];
+    for (const auto& [offset, part] : parts) {
+      if (static_cast<size_t>(offset) != values.size()) return std::nullopt;
+      values.insert(values.end(), part.begin(), part.end());
+    }
+  }
+  return variables;
 }
 
 }  // namespace
@@ -40,6 +66,12 @@ struct Reader::Call {
   std::function<Status(codec::Fragments, const codec::CodedPullReply&)> take;
   uint64_t version = 0;
   Status status;
+};
+
+// The reply of a server to the request for its map.
+struct Reader::MapAnswer {
+  Status status;
+  ExchangeMapReply reply;
 };
 
 StatusOr<std::unique_ptr<Reader>> Reader::Connect(const std::vector<std::string>& servers,
@@ -54,18 +86,38 @@ StatusOr<std::unique_ptr<Reader>> Reader::Connect(const std::vector<std::string>
 
 Reader::Reader(ReaderOptions options, const std::vector<std::string>& servers,
                std::unique_ptr<PsChannel> channel)
-    : options_(std::move(options)), servers_(servers.size()), channel_(std::move(channel)) {
-  for (size_t s = 0; s < servers_; ++s) {
+    : options_(std::move(options)), named_(servers.size()), channel_(std::move(channel)) {
+  for (size_t s = 0; s < named_; ++s) {
     names_.push_back(PserverName(static_cast<int>(s), servers[s]));
+    owners_.servers.push_back(static_cast<int>(s));
   }
+  owners_.known = named_;
+}
+
+Reader::Owners Reader::Now() const {
+  MutexLock lock(mu_);
+  return owners_;
+}
+
+std::string Reader::NameOf(int server) const {
+  MutexLock lock(mu_);
+  TD_REQUIRE(static_cast<size_t>(server) < names_.size());
+  return names_[static_cast<size_t>(server)];
 }
 
 Status Reader::CheckVersions(const MinVersions& least) const {
-  if (least.size() <= 1 || least.size() == servers_) return OkStatus();
+  const size_t known = Now().known;
+  if (least.size() <= 1 || (named_ <= least.size() && least.size() <= known)) return OkStatus();
   return InvalidArgument(
       "a read has %d minimum versions, expected none, one, or one of each of the %d servers "
       "[TD1004]",
-      least.size(), servers_);
+      least.size(), known);
+}
+
+uint64_t Reader::Least(const MinVersions& least, int server) const {
+  if (least.size() == 1 && named_ != 1) return least[0];
+  const auto index = static_cast<size_t>(server);
+  return index < least.size() ? least[index] : 0;
 }
 
 Reader::~Reader() { channel_->Close(); }
@@ -81,38 +133,90 @@ void Reader::Await(PsEvent& done, const std::function<void()>& cancel) {
 }
 
 Status Reader::FindOwners(Time deadline) {
-  TD_REQUIRE(servers_ > 0);
+  for (bool more = true; more;) {
+    const std::vector<int> asked = Now().servers;
+    TD_ASSIGN_OR_RETURN(more, TakeMaps(asked, AskForMaps(asked, deadline)));
+  }
+  return OkStatus();
+}
+
+std::vector<Reader::MapAnswer> Reader::AskForMaps(const std::vector<int>& servers, Time deadline) {
+  TD_REQUIRE(!servers.empty());
   ExchangeMapRequest request;
   request.set_job(options_.job);
   request.set_observer(true);
-  struct Answer {
-    Status status;
-    ExchangeMapReply reply;
-  };
-  std::vector<Answer> answers(servers_);
-  std::atomic<size_t> left = servers_;
+  std::vector<MapAnswer> answers(servers.size());
+  std::atomic<size_t> left = servers.size();
   // Each callback keeps the event, because this thread may go on while Set still runs.
   const std::shared_ptr<PsEvent> done = channel_->MakeEvent();
-  for (size_t s = 0; s < servers_; ++s) {
-    channel_->Call(static_cast<int>(s), rpc::PserverCall::kExchangeMap, rpc::EncodedProto(request),
-                   deadline, [&, s, done](const Status& status, codec::Fragments bytes) {
+  for (size_t s = 0; s < servers.size(); ++s) {
+    channel_->Call(servers[s], rpc::PserverCall::kExchangeMap, rpc::EncodedProto(request), deadline,
+                   [&, s, done](const Status& status, codec::Fragments bytes) {
                      answers[s].status =
                          status.ok() ? rpc::ParseMessage(bytes, &answers[s].reply) : status;
                      if (--left == 0) done->Set();
                    });
   }
   Await(*done, [this] { channel_->Close(); });
-  std::array<int, kRowBuckets> owners;
-  owners.fill(-1);
-  for (size_t s = 0; s < servers_; ++s) {
-    TD_RETURN_IF_ERROR(Named(answers[s].status, names_[s]));
-    for (const uint32_t bucket : answers[s].reply.bucket()) {
-      if (bucket < kRowBuckets) owners[bucket] = static_cast<int>(s);
+  return answers;
+}
+
+StatusOr<int> Reader::Joined(int number, const std::string& address) {
+  if (const auto known = joined_.find(number); known != joined_.end()) return known->second;
+  const auto index = static_cast<int>(names_.size());
+  TD_RETURN_IF_ERROR(channel_->AddServer(index, address));
+  names_.push_back(PserverName(index, address));
+  joined_.emplace(number, index);
+  return index;
+}
+
+StatusOr<bool> Reader::TakeMaps(const std::vector<int>& asked,
+                                const std::vector<MapAnswer>& answers) {
+  TD_REQUIRE(asked.size() == answers.size());
+  BucketMap map;
+  Owners owners;
+  owners.rows.fill(-1);
+  std::map<int, int> indices;            // by number in the job: index of the server
+  std::set<std::pair<int, int>> serves;  // server and bucket
+  for (size_t s = 0; s < asked.size(); ++s) {
+    const bool named = static_cast<size_t>(asked[s]) < named_;
+    if (named) TD_RETURN_IF_ERROR(Named(answers[s].status, NameOf(asked[s])));
+    if (named) owners.servers.push_back(asked[s]);
+    if (!answers[s].status.ok()) continue;
+    const ExchangeMapReply& reply = answers[s].reply;
+    const BucketMap told = FromProto(reply.map());
+    (void)map.Learn(told);
+    for (const auto& [number, address] : told.addresses()) map.SetAddress(number, address);
+    if (named) indices.emplace(reply.index(), asked[s]);
+    for (const uint32_t bucket : reply.bucket()) {
+      if (bucket < kRowBuckets) owners.rows[bucket] = asked[s];
+      serves.emplace(asked[s], static_cast<int>(bucket));
     }
   }
+  bool more = false;
   MutexLock lock(mu_);
-  owners_ = owners;
-  return OkStatus();
+  for (const BucketMove& move : map.moves()) {
+    if (!indices.contains(move.server)) {
+      const auto address = map.addresses().find(move.server);
+      if (address == map.addresses().end()) continue;
+      TD_ASSIGN_OR_RETURN(const int index, Joined(move.server, address->second));
+      indices.emplace(move.server, index);
+      owners.servers.push_back(index);
+      const auto at = std::ranges::find(asked, index);
+      if (at == asked.end()) {
+        more = true;
+      } else {
+        TD_RETURN_IF_ERROR(Named(answers[static_cast<size_t>(at - asked.begin())].status,
+                                 names_[static_cast<size_t>(index)]));
+      }
+    }
+    const bool served = serves.contains({indices[move.server], move.bucket});
+    if (move.bucket >= kRowBuckets && !served) owners.has_slices = false;
+  }
+  owners.map_version = map.version();
+  owners.known = names_.size();
+  owners_ = std::move(owners);
+  return more;
 }
 
 Status Reader::PullFrom(std::vector<std::shared_ptr<Call>>& calls, const MinVersions& least,
@@ -124,8 +228,7 @@ Status Reader::PullFrom(std::vector<std::shared_ptr<Call>>& calls, const MinVers
     call->request.set_job(options_.job);
     call->request.set_observer(true);
     if (!least.empty()) {
-      call->request.set_min_version(least.size() == 1 ? least[0]
-                                                      : least[static_cast<size_t>(call->server)]);
+      call->request.set_min_version(Least(least, call->server));
     }
     call->request.set_timeout_ms(
         static_cast<uint32_t>(std::max<int64_t>(1, Millis(deadline - channel_->Now()))));
@@ -142,10 +245,10 @@ Status Reader::PullFrom(std::vector<std::shared_ptr<Call>>& calls, const MinVers
                    });
   }
   Await(*done, [this] {
-    for (size_t s = 0; s < servers_; ++s) channel_->Abandon(static_cast<int>(s));
+    for (size_t s = 0; s < Now().known; ++s) channel_->Abandon(static_cast<int>(s));
   });
   for (const std::shared_ptr<Call>& call : calls) {
-    TD_RETURN_IF_ERROR(Named(call->status, names_[static_cast<size_t>(call->server)]));
+    TD_RETURN_IF_ERROR(Named(call->status, NameOf(call->server)));
   }
   return OkStatus();
 }
@@ -161,15 +264,13 @@ StatusOr<Reader::Rows> Reader::ReadRows(const std::string& table, std::span<cons
   while (true) {
     // The positions in `ids` of the rows of each server.
     std::map<int, std::vector<size_t>> positions;
-    {
-      MutexLock lock(mu_);
-      for (size_t i = 0; i < ids.size(); ++i) {
-        positions[owners_[RowBucket(static_cast<uint64_t>(ids[i]))]].push_back(i);
-      }
+    const Owners owners = Now();
+    for (size_t i = 0; i < ids.size(); ++i) {
+      positions[owners.rows[RowBucket(static_cast<uint64_t>(ids[i]))]].push_back(i);
     }
     Rows rows;
     Mutex rows_mu;
-    rows.versions.resize(servers_);
+    rows.versions.resize(owners.known);
     std::vector<std::shared_ptr<Call>> calls;
     const bool moving = positions.contains(-1);
     for (auto& [server, at] : positions) {
@@ -219,28 +320,34 @@ Status Reader::Pause() {
   return Cancelled("the reader stopped on request while rows moved between servers");
 }
 
-bool Reader::LacksOwners() const {
-  MutexLock lock(mu_);
-  const auto lacking = std::ranges::count(owners_, -1);
-  return lacking != 0 && lacking != std::ssize(owners_);
-}
-
 StatusOr<Reader::Dense> Reader::ReadDense(const MinVersions& least) {
   TD_RETURN_IF_ERROR(CheckVersions(least));
   const Time deadline = channel_->Now() + options_.timeout;
-  while (LacksOwners()) {
-    if (channel_->Now() >= deadline) return Annotate(NoOwner(), "reading dense variables");
+  while (true) {
+    TD_ASSIGN_OR_RETURN(std::optional<Dense> dense, TryReadDense(least, deadline));
+    if (dense) return *std::move(dense);
+    if (channel_->Now() >= deadline) {
+      if (LacksSome(Now().rows)) return Annotate(NoOwner(), "reading dense variables");
+      return Unavailable(
+          "reading dense variables: parts of variables move between servers [TD4035]; hint: try "
+          "again");
+    }
     TD_RETURN_IF_ERROR(Pause());
     const Status found = FindOwners(deadline);
     if (!found.ok() && channel_->Now() < deadline) return found;
   }
-  // The slices of each variable, by their first element.
-  std::map<std::string, std::map<int64_t, std::vector<float>>> slices;
+}
+
+StatusOr<std::optional<Reader::Dense>> Reader::TryReadDense(const MinVersions& least,
+                                                            Time deadline) {
+  const Owners owners = Now();
+  if (LacksSome(owners.rows) || !owners.has_slices) return std::nullopt;
+  Slices slices;
   Mutex mu;
   std::vector<std::shared_ptr<Call>> calls;
-  for (size_t s = 0; s < servers_; ++s) {
+  for (const int server : owners.servers) {
     auto call = std::make_shared<Call>();
-    call->server = static_cast<int>(s);
+    call->server = server;
     call->take = [&](codec::Fragments bytes, const codec::CodedPullReply& reply) -> Status {
       for (const codec::CodedSlice& coded : reply.slices) {
         if (coded.desc.dtype != DType::kF32) {
@@ -256,17 +363,14 @@ StatusOr<Reader::Dense> Reader::ReadDense(const MinVersions& least) {
     calls.push_back(std::move(call));
   }
   TD_RETURN_IF_ERROR(Annotate(PullFrom(calls, least, deadline), "reading dense variables"));
-  Dense dense;
-  for (const auto& call : calls) dense.versions.push_back(call->version);
-  for (auto& [name, parts] : slices) {
-    std::vector<float>& values = dense.variables[name];
-    for (const auto& [offset, part] : parts) {
-      if (static_cast<size_t>(offset) != values.size()) {
-        return Unavailable("a part of variable %s moves between servers; hint: try again", name);
-      }
-      values.insert(values.end(), part.begin(), part.end());
-    }
-  }
+  // Between the maps before and after the pulls, no slice may have moved.
+  TD_RETURN_IF_ERROR(FindOwners(deadline + kGrace));
+  if (Now().map_version != owners.map_version) return std::nullopt;
+  std::optional<std::map<std::string, std::vector<float>>> variables = Whole(slices);
+  if (!variables) return std::nullopt;
+  Dense dense{.variables = *std::move(variables), .versions = {}};
+  dense.versions.resize(owners.known);
+  for (const auto& call : calls) dense.versions[static_cast<size_t>(call->server)] = call->version;
   return dense;
 }
 

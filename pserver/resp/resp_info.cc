@@ -1,6 +1,8 @@
 #include "pserver/resp/resp_info.h"
 
 #include <algorithm>
+#include <charconv>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_format.h"
@@ -25,7 +27,37 @@ std::string Ranges(std::vector<int> numbers) {
   return absl::StrJoin(ranges, ",");
 }
 
+// Returns the number after "row bucket" in the message of an error; -1: there is none.
+int RowBucketIn(const std::string& message) {
+  constexpr std::string_view kWords = "row bucket ";
+  const size_t at = message.find(kWords);
+  if (at == std::string::npos) return -1;
+  const char* const begin = message.data() + at + kWords.size();
+  int bucket = -1;
+  (void)std::from_chars(begin, message.data() + message.size(), bucket);
+  return bucket < kRowBuckets ? bucket : -1;
+}
+
 }  // namespace
+
+Status WithOwner(const Status& status, const RespTarget& target) {
+  std::string message(status.message());
+  const int bucket = RowBucketIn(message);
+  if (bucket < 0 && !absl::IsOutOfRange(status)) return status;
+  const auto now = target.shard->migrations().Look(target.shard->Job());
+  if (bucket >= 0 && now.ok() && now->map.epoch(bucket) != 0) {
+    const int owner = now->map.owner(bucket, -1);
+    absl::StrAppendFormat(&message, ", and its bucket moved to pserver %d", owner);
+    const auto address = now->map.addresses().find(owner);
+    if (address != now->map.addresses().end()) {
+      absl::StrAppendFormat(&message, " (%s), which joined the job", address->second);
+    }
+  }
+  message +=
+      " [TD4035]; hint: read the row from the server that has its row bucket, which INFO "
+      "shows, or from a replica of it";
+  return {status.code(), message};
+}
 
 std::string RespInfo(const RespShared& shared) {
   const RespTarget& target = shared.target;

@@ -26,15 +26,6 @@ bool EqualsUpper(std::string_view text, std::string_view upper) {
          });
 }
 
-// Adds a hint to the error of a row that another server has.
-Status WithOwnerHint(const Status& status) {
-  const std::string message(status.message());
-  if (message.find("row bucket") == std::string::npos) return status;
-  return {status.code(), message +
-                             " [TD4035]; hint: read the row from the server that has its "
-                             "row bucket, which INFO shows"};
-}
-
 // Returns whether an error of a pull may come from the keys of one command.
 bool MayBeOfOneCommand(const Status& status) {
   return !status.ok() && !absl::IsDeadlineExceeded(status) && !absl::IsUnavailable(status) &&
@@ -470,7 +461,7 @@ void RespSession::Finish(Wait& wait, RespOutput& out) {
       values->Append(key_, part.keys, out);
       Note(command_, OkStatus());
     } else {
-      (void)Refuse(WithOwnerHint(wait.result.status()), out);
+      (void)Refuse(WithOwner(wait.result.status(), shared_->target), out);
     }
     key_ += part.keys;
   }
@@ -513,7 +504,7 @@ RespSession::Step RespSession::Count(RespOutput& out) {
   for (size_t first = 0; first < keys_.size(); first += kCountedMax) {
     const size_t keys = std::min(kCountedMax, keys_.size() - first);
     const auto rows = target.shard->reads().CountRows(job, keys_.Query(job, first, keys).rows);
-    if (!rows.ok()) return Refuse(WithOwnerHint(rows.status()), out);
+    if (!rows.ok()) return Refuse(WithOwner(rows.status(), target), out);
     count += *rows;
   }
   return ReplyWhenLogged(count, out);

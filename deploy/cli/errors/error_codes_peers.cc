@@ -306,7 +306,8 @@ std::vector<ErrorCode> ReaderErrors() {
        "run tandem vars LOG_DIR to see the names",
        "this server has no table \"embedding\" [TD4034]"},
       {4035, "rows that no named server serves",
-       "a reader knows only the servers that it was given, and none of them serves these rows",
+       "a reader knows the servers that it was given and those that joined them, and none of them "
+       "serves these rows; a Redis client knows one server",
        "one of several pservers, or replicas of some of the pservers; a pserver that joined the "
        "job later; rows that move for longer than the time limit",
        "name all pservers of the job, or one replica of each pserver",

@@ -26,8 +26,8 @@ class Rows(NamedTuple):
     Attributes:
         values: float32 [ids, dim], in the order of the ids; for ids of shape S: S + [dim].
         versions: the version of each server from which values were read, in updates, in the order
-            of Reader's `servers`; 0: no values were read from it. The values of one server are of
-            one version.
+            of Reader's `servers`, then of servers that joined the job; 0: no values were read from
+            it. The values of one server are of one version.
     """
 
     values: Array
@@ -79,6 +79,8 @@ def _min_versions(min_version: MinVersion) -> List[int]:
 
 class Reader:
     """Reads rows of tables and dense variables of a job, without being one of its trainers.
+
+    Rows and variables that have moved to a server that joined the job are read from there.
 
     Calls block without the GIL, for `timeout` seconds at most. Ctrl-C ends
     all reads in progress: other threads get CancelledError. Thread-safe.
@@ -151,7 +153,7 @@ class Reader:
             ids: numbers of rows, whole numbers of any shape, 1 to 4 Mi; repeated ids are allowed.
             min_version: the read waits until each server has at least this version, in updates. A
                 sequence has a version of each server, such as `versions` of an earlier read: then
-                no value is older than in that read. 0: the newest values, without a wait.
+                no value of these servers is older than in that read. 0: the newest values, without a wait.
 
         Raises:
             NotFoundError: the job has no such table.

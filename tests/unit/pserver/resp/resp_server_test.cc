@@ -6,6 +6,8 @@
 #include <fstream>
 #include <thread>
 
+#include "pserver/client/carrier/grpc_ps_channel.h"
+#include "pserver/client/moves/bucket_migrator.h"
 #include "pserver/client/reader.h"
 #include "pserver/replica.h"
 #include "tests/unit/pserver/pserver_fixture.h"
@@ -102,6 +104,34 @@ TEST_F(RespTest, RowsAndVariables) {
   EXPECT_EQ(client.Ask({"HEXISTS", "emb", "9"}), ":1");
   EXPECT_EQ(client.Ask({"HEXISTS", "emb", "500"}), ":0");
   EXPECT_EQ(client.Ask({"HLEN", "emb"}), ":2") << "a read creates no row";
+}
+
+// A Redis client knows one server. The error of a row that has moved names the server that has it.
+TEST_F(RespTest, ARowThatMovedToAServerThatJoinedIsNamed) {
+  StartServing();
+  Initialise(*Trainer());
+  PserverOptions options;
+  options.job = "job";
+  options.index = 1;
+  auto joined = Pserver::Start(options, metrics_);
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  const std::string address = ToString((*joined)->endpoint());
+  const auto channel = *ps::GrpcPsChannel::Connect(endpoints_, {});
+  ps::BucketMigrator migrator(*channel, endpoints_, {});
+  ASSERT_TRUE(migrator.Add(address).ok());
+  const int bucket = RowBucket(3);
+  const auto move = [&](std::vector<int> buckets) {
+    return migrator.Run({{.source = 0, .target = 1, .buckets = std::move(buckets)}},
+                        [](const ps::MoveProgress&) {});
+  };
+  ASSERT_TRUE(move({bucket}).ok());
+  RespClient client(address_);
+  for (const std::string& error : {client.Ask({"GET", "emb:3"}), client.Ask({"EXISTS", "emb:3"})}) {
+    EXPECT_THAT(error, AllOf(HasSubstr("moved to pserver 1 (" + address + "), which joined"),
+                             HasSubstr("[TD4035]; hint: read the row from the server")));
+  }
+  EXPECT_EQ(client.Ask({"GET", "emb:9"}).size(), 16u);
+  channel->Close();
 }
 
 TEST_F(RespTest, CommandsOfConnections) {
