@@ -29,11 +29,9 @@ Status Named(const Status& status, const std::string& server) {
 
 Status NoOwner() {
   return OutOfRange(
-      "none of the named servers serves some of the rows, and none that joined them: a server of "
-      "the "
-      "job is not named, or rows move between servers [TD4035]; hint: name all pservers of the "
-      "job, "
-      "or one replica of each");
+      "none of the named servers serves some of the rows: a server of the job is not named, or "
+      "rows move between servers [TD4035]; hint: name all pservers of the job, or one replica of "
+      "each");
 }
 
 // Returns whether the servers serve some row buckets, but not all.
