@@ -129,7 +129,7 @@ TEST_F(PromoteTest, APromotionThatIsNotPossibleIsRefused) {
   const Said alone = Tandem({"promote", Logs(), "0"});
   EXPECT_EQ(alone.code, kConfigError);
   EXPECT_THAT(alone.text, HasSubstr("pserver 0 has 0 standbys that follow its primary, but a "
-                                    "promotion needs 1 [TD4032]"));
+                                    "promotion needs 1 (member 0: does not reply, lacks "));
   ::kill(standby, SIGCONT);
   job_process_->Signal(SIGCONT);
   Await(0, 1, "following");

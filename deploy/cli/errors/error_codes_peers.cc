@@ -273,7 +273,8 @@ std::vector<ErrorCode> ReplicationErrors() {
        "(--max_restarts); a job that ends",
        "run tandem status LOG_DIR to see the standbys, and run the command again when they follow; "
        "start the job with a higher --max_restarts",
-       "pserver 0 has 0 standbys that follow its primary, but a promotion needs 1 [TD4032]; hint: "
+       "pserver 0 has 0 standbys that follow its primary, but a promotion needs 1 (member 1: "
+       "following, lacks 90 log entries of 3600 bytes and 2.4 s) [TD4032]; hint: "
        "run tandem status log-job, and try again when the standbys follow"},
       {4038, "a job that cannot lose pushes",
        "with --replication=async a server acknowledges a push before its standbys have it, so the "

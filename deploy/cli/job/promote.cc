@@ -8,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
 #include "deploy/cli/job/job_access.h"
@@ -47,18 +48,28 @@ StatusOr<int> TakeServer(ParsedArgs& args) {
       given ? absl::StrFormat(": got \"%s\"", args.positional.back()) : "");
 }
 
+// Returns how a standby stands to its primary, for a message.
+std::string LackText(const StandbyRow& standby) {
+  const std::string text = absl::StrFormat("member %d: %s", standby.member, standby.state);
+  if (!standby.current) return text;
+  return absl::StrFormat("%s, lacks %d log entries of %d bytes and %.1f s", text,
+                         standby.lag_entries, standby.lag_bytes, standby.lag_seconds);
+}
+
 // Reads the term and the primary of the server into `what`. Adds to `complete` the standbys that
 // have all log entries that the primary has now, and removes the standbys that do not follow the
 // primary any more (StandbyRow::Follows). A standby that follows but still copies older entries is
-// not added, because it may lack acknowledged pushes.
+// not added, because it may lack acknowledged pushes. Sets `lags` to the state of each standby.
 Status FindComplete(const JobAccess& access, const std::vector<int>& members, Promotion& what,
-                    std::set<int>& complete) {
+                    std::set<int>& complete, std::string& lags) {
   StatusReply reply;
   TD_RETURN_IF_ERROR(ServerAccess(access, static_cast<size_t>(what.server)).GetStatus(&reply));
   if (reply.term() != what.term) complete.clear();
   what.term = reply.term();
   what.member = static_cast<int>(reply.member());
+  lags.clear();
   for (const StandbyRow& standby : StandbysOf(reply, members)) {
+    absl::StrAppend(&lags, lags.empty() ? "" : "; ", LackText(standby));
     if (!standby.Follows()) complete.erase(standby.member);
     if (standby.Follows() && standby.lag_entries == 0) complete.insert(standby.member);
   }
@@ -82,17 +93,18 @@ Status CheckStandbys(const JobAccess& access, Promotion& what) {
   // Any `needed` complete members together have all acknowledged pushes (server_group.h).
   const size_t needed = members.size() - members.size() / 2;
   std::set<int> complete;
+  std::string lags;
   const Time deadline = SteadyNow() + kCatchUpMax;
   while (true) {
-    TD_RETURN_IF_ERROR(FindComplete(access, members, what, complete));
+    TD_RETURN_IF_ERROR(FindComplete(access, members, what, complete, lags));
     if (complete.size() >= needed) return OkStatus();
     if (SteadyNow() >= deadline) break;
     poll(nullptr, 0, kPollMs);
   }
   return FailedPrecondition(
-      "pserver %d has %d standbys that follow its primary, but a promotion needs %d [TD4032]; "
+      "pserver %d has %d standbys that follow its primary, but a promotion needs %d (%s) [TD4032]; "
       "hint: run tandem status %s, and try again when the standbys follow",
-      what.server, complete.size(), needed, access.dir);
+      what.server, complete.size(), needed, lags, access.dir);
 }
 
 // Reads the events of the job after the first `before` events. Returns an error if one of them says

@@ -123,7 +123,8 @@ const std::map<std::string, std::string>& Elsewhere() {
       {"the shared-memory connection has no method %d",
        "a client of another version; shm_rpc_test"},
       {"this server does not support shared-memory connections", "pserver_shm_calls_test"},
-      {"pserver %d has %d standbys that follow its primary, but a promotion needs %d [TD4032]; "
+      {"pserver %d has %d standbys that follow its primary, but a promotion needs %d (%s) "
+       "[TD4032]; "
        "hint: run tandem status %s, and try again when the standbys follow",
        kStandbys},
       {"%s keeps its primary: %s [TD4032]; hint: run tandem events %s", kStandbys},
