@@ -62,12 +62,13 @@ DEFINE_string(listen_host, "",
               "address on which this rank listens for other ranks (default: the local address of "
               "its route to rank 0 or the network)");
 DEFINE_string(tls_dir, "",
-              "directory with this trainer's tls.crt and tls.key, and with ca.crt of the pservers' "
+              "directory with this trainer's tls.crt and tls.key, and with ca.crt of the job's "
               "authority (tandem certs issue); replaces the next three flags");
 DEFINE_string(tls_cert, "", "file with this trainer's certificate (PEM)");
 DEFINE_string(tls_key, "", "file with this trainer's private key (PEM)");
 DEFINE_string(tls_ca, "",
-              "file with the certificates of the pservers' authority (PEM); empty: no TLS");
+              "file with the certificates of the authority of pservers and ranks (PEM); empty: no "
+              "TLS");
 DEFINE_string(status_listen, "", "HOST:PORT of the status page and of /metrics (default: none)");
 TD_FORMER_FLAG(admin_listen, status_listen);
 DEFINE_string(health_listen, "",
@@ -235,8 +236,8 @@ Status ChooseSettings(const JobSources& sources, const RankInfo& rank, const Mod
 
 // Prints a warning if ranks communicate over a network without encryption. PERMISSION_DENIED: the
 // user has not allowed such communication.
-Status WarnOfNetwork(const JobConfig& config, const RankInfo& rank) {
-  TD_ASSIGN_OR_RETURN(const std::string warning, CheckNetwork(config, rank));
+Status WarnOfNetwork(const JobConfig& config, const RankInfo& rank, const rpc::TlsFiles& tls) {
+  TD_ASSIGN_OR_RETURN(const std::string warning, CheckNetwork(config, rank, tls));
   if (!warning.empty()) std::fprintf(stderr, "tandem-trainer: warning: %s\n", warning.c_str());
   return OkStatus();
 }
@@ -293,7 +294,7 @@ Status Train(JobSources sources) {
   TD_ASSIGN_OR_RETURN(
       const rpc::TlsFiles tls,
       rpc::ChooseTlsFiles(FLAGS_tls_dir, {FLAGS_tls_cert, FLAGS_tls_key, FLAGS_tls_ca}));
-  TD_RETURN_IF_ERROR(WarnOfNetwork(*job.config, rank));
+  TD_RETURN_IF_ERROR(WarnOfNetwork(*job.config, rank, tls));
   const ModeSecrets secrets = {secret, tls, FLAGS_insecure_allow_network};
   const RealClock clock;
   StopSwitch stop;

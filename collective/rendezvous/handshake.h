@@ -10,8 +10,9 @@
 // The dialler sends its proof first. So a dialler without the secret receives no MAC with which it
 // could test guesses of the secret. New nonces on both sides make a recorded handshake useless.
 // Hello names the intended rank, so the listener detects a program that forwards the connection to
-// another rank. After the handshake, messages are sealed with keys of the connection
-// (sealed_socket.h). Nothing is encrypted.
+// another rank. After the handshake, the ranks start TLS on the connection (mesh_tls.h), or
+// messages are sealed with keys of the connection (sealed_socket.h). The handshake is not
+// encrypted.
 #pragma once
 
 #include <array>
@@ -41,7 +42,7 @@ enum class Channel : uint8_t {
 // versions.
 struct Greeting {
   static constexpr uint32_t kMagic = 0x484d4454;  // the characters "TDMH"
-  static constexpr uint32_t kVersion = 4;
+  static constexpr uint32_t kVersion = 5;
   uint32_t magic = kMagic;
   uint32_t version = kVersion;
 };
@@ -64,8 +65,10 @@ struct Hello {
   uint32_t to_port = 0;
   char to_host[64] = {};
   Nonce meeting = {};
+  uint32_t tls = 0;  // 1: the sender starts TLS after the handshake; 0: it does not
+  uint32_t unused = 0;
 };
-static_assert(sizeof(Hello) == 264);
+static_assert(sizeof(Hello) == 272);
 
 struct Challenge {
   Greeting greeting;

@@ -269,6 +269,13 @@ Status HandshakeAcceptor::Admit(const Hello& hello) {
         config_.rank + 1, config_.size - 1, config_.rank);
   }
   TD_RETURN_IF_ERROR(CheckAim(hello));
+  if ((hello.tls != 0) != config_.tls.enabled()) {
+    const bool own = config_.tls.enabled();
+    return FailedPrecondition(
+        "rank %d %s TLS, but rank %d %s [TD%d]; hint: set --tls_dir for all ranks, or for none",
+        hello.rank, own ? "does not use" : "uses", config_.rank, own ? "does" : "does not",
+        own ? 6003 : 6004);
+  }
   if (hello.channel != static_cast<uint32_t>(Channel::kControl) &&
       hello.channel != static_cast<uint32_t>(Channel::kData)) {
     return FailedPrecondition("rank %d asked for channel %d, expected %d or %d", hello.rank,

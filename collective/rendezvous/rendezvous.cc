@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "collective/rendezvous/dial.h"
 #include "collective/rendezvous/listener.h"
+#include "collective/rendezvous/mesh_tls.h"
 #include "collective/rendezvous/rendezvous_handler.h"
 #include "common/base/check.h"
 
@@ -87,6 +88,7 @@ class RendezvousSession {
   std::vector<HostPort> map_;  // address of each rank; for rank 0 it is set when rank 0 is found
   Meeting meeting_;            // address and nonce of rank 0, set when rank 0 is found
   uint64_t generation_ = 0;    // number of the rendezvous round; 0: not known yet
+  std::shared_ptr<const TlsContext> tls_;                   // null: the ranks use no TLS
   std::vector<PeerConnection> lines_control_, lines_data_;  // connections to lower ranks
 };
 
@@ -108,6 +110,9 @@ Status RendezvousSession::Check() {
   }
   if (!config_.listen_host.empty()) {
     TD_RETURN_IF_ERROR(CheckNetwork(config_, config_.listen_host));
+  }
+  if (config_.tls.enabled()) {
+    TD_ASSIGN_OR_RETURN(tls_, TlsContext::Load(config_.tls, config_.job));
   }
   return point_.Prepare();
 }
@@ -407,6 +412,7 @@ Status RendezvousSession::TryEnter(int peer, Channel channel, Time deadline, Pee
   line.hello.generation = generation_;
   line.hello.nonce = FreshNonce();
   line.hello.to_rank = peer;
+  line.hello.tls = tls_ != nullptr ? 1 : 0;
   if (peer == 0) line.hello.meeting = meeting_.meeting;
   constexpr Nonce no_nonce = {};
   // If the nonce is 0, the address of rank 0 is from the configuration, and Hello does not contain
@@ -428,21 +434,27 @@ Status RendezvousSession::FillMesh(Mesh& mesh) {
   const size_t n = static_cast<size_t>(config_.size);
   mesh.control.resize(n);
   mesh.data.resize(n);
-  const auto take = [](std::unique_ptr<tcp::socket>& socket, const SessionKeys& keys,
-                       SealedSocket& to) {
+  MeshTls tls(tls_, waiter_.deadline(), config_.stop);
+  const auto take = [&](auto& line, int peer, bool dialled, SealedSocket& to) {
+    tcp::socket& socket = *line.socket;
     Error error;
-    socket->set_option(tcp::no_delay(true), error);
-    if (!error) socket->set_option(asio::socket_base::keep_alive(true), error);
-    if (!error) socket->native_non_blocking(true, error);
-    if (!error) to = SealedSocket(Fd(socket->release(error)), keys);
-    return error ? Unavailable(
-                       "a connection broke while the job started: %s [TD3005]; hint: look at the "
-                       "logs of the other ranks",
-                       error.message())
-                 : OkStatus();
-  };
-  const auto keys = [this](const auto& line, bool dialled) {
-    return KeysOf(config_.secret, line.hello, line.challenge, dialled);
+    socket.set_option(tcp::no_delay(true), error);
+    if (!error) socket.set_option(asio::socket_base::keep_alive(true), error);
+    if (!error) socket.native_non_blocking(true, error);
+    Fd fd = error ? Fd() : Fd(socket.release(error));
+    if (error) {
+      return Unavailable(
+          "a connection broke while the job started: %s [TD3005]; hint: look at the logs of the "
+          "other ranks",
+          error.message());
+    }
+    const SessionKeys keys = KeysOf(config_.secret, line.hello, line.challenge, dialled);
+    if (tls_ == nullptr) {
+      to = SealedSocket(std::move(fd), keys);
+    } else {
+      tls.Add({std::move(fd), dialled, keys, Named(peer), &to});
+    }
+    return OkStatus();
   };
   for (int r = 0; r < config_.size; ++r) {
     const size_t at = static_cast<size_t>(r);
@@ -450,16 +462,16 @@ Status RendezvousSession::FillMesh(Mesh& mesh) {
       HandshakeAcceptor::Seat& control = reception().At(Channel::kControl, r);
       HandshakeAcceptor::Seat& data = reception().At(Channel::kData, r);
       map_[at] = {GetText(control.hello.host), static_cast<uint16_t>(control.hello.port)};
-      TD_RETURN_IF_ERROR(take(control.socket, keys(control, false), mesh.control[at]));
-      TD_RETURN_IF_ERROR(take(data.socket, keys(data, false), mesh.data[at]));
+      TD_RETURN_IF_ERROR(take(control, r, false, mesh.control[at]));
+      TD_RETURN_IF_ERROR(take(data, r, false, mesh.data[at]));
     } else if (r < config_.rank) {
       PeerConnection &control = lines_control_[at], &data = lines_data_[at];
-      TD_RETURN_IF_ERROR(take(control.socket, keys(control, true), mesh.control[at]));
-      TD_RETURN_IF_ERROR(take(data.socket, keys(data, true), mesh.data[at]));
+      TD_RETURN_IF_ERROR(take(control, r, true, mesh.control[at]));
+      TD_RETURN_IF_ERROR(take(data, r, true, mesh.data[at]));
     }
     mesh.hosts.push_back(ToString(r == config_.rank ? listener_.address() : map_[at]));
   }
-  return OkStatus();
+  return Annotate(tls.Start(), absl::StrFormat("rank %d of %d, TLS", config_.rank, config_.size));
 }
 
 }  // namespace

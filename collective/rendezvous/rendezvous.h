@@ -2,8 +2,10 @@
 // address, or at an address that a shared directory or etcd provides (rendezvous_store.h). Rank 0
 // collects the addresses of all ranks and sends the list to all ranks. Then every pair of ranks
 // connects. A rank accepts only peers that prove that they know the job's secret, and rejects and
-// logs all other connections. Later messages between ranks carry a keyed checksum
-// (sealed_socket.h).
+// logs all other connections. With certificates, the ranks then encrypt their connections with TLS.
+// Without certificates, later messages between ranks carry a keyed checksum (sealed_socket.h). The
+// messages of the rendezvous itself are signed but not encrypted: names of job and hosts, ports and
+// ranks.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +18,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/os/fd.h"
+#include "common/rpc/credentials/tls_files.h"
 
 namespace tandem::collective {
 
@@ -24,6 +27,10 @@ struct WorldConfig {
   int size = 1;
   std::string job;     // name of the job, at most 63 bytes; must be equal on all ranks
   std::string secret;  // secret of the job, not empty; it is from a file, never from a command line
+  // Certificate of role trainer, its key, and the authority of all ranks. All set: TLS 1.3 between
+  // the ranks, with certificates on both sides. JoinWorld reads the files. Empty: no TLS. All ranks
+  // must use TLS, or none.
+  rpc::TlsFiles tls;
   std::string rendezvous;  // "host:port" on which rank 0 listens, or another form of RendezvousUrl
   Duration timeout = std::chrono::seconds(60);  // time limit for all of JoinWorld
   // Time limit for the second phase, in which all ranks have joined and connect to each other. The
@@ -37,8 +44,8 @@ struct WorldConfig {
   // otherwise on the address from which it reaches etcd (etcd://) or any network (file://).
   std::string listen_host;
   // False: listen_host and an announced address of rank 0 must be loopback addresses (127.0.0.0/8
-  // or ::1). True: they may be any addresses, although data between ranks are not encrypted. An
-  // address of rank 0 in `rendezvous` is always allowed.
+  // or ::1). True: they may be any addresses. Without `tls`, data between ranks are not encrypted.
+  // An address of rank 0 in `rendezvous` is always allowed.
   bool network_allowed = true;
   // A bound socket on which this rank listens; the socket may already listen. -1: JoinWorld binds a
   // socket. JoinWorld owns and closes the socket.
@@ -73,9 +80,10 @@ struct Mesh {
 //
 // INVALID_ARGUMENT: wrong config. UNAVAILABLE: the port is in use, or a rank left after all had
 // joined. DEADLINE_EXCEEDED: ranks are missing; the message names them. PERMISSION_DENIED: the
-// secret differs, or network_allowed forbids the address. ALREADY_EXISTS: another process has this
-// rank. FAILED_PRECONDITION: job, size or version differ. CANCELLED: see config.stop. JoinWorld
-// also returns the errors of RendezvousStore.
+// secret differs, a certificate is for another role or job, or network_allowed forbids the address.
+// UNAUTHENTICATED: a rank rejects the certificate of another rank. ALREADY_EXISTS: another process
+// has this rank. FAILED_PRECONDITION: job, size or version differ, or only some ranks use TLS.
+// CANCELLED: see config.stop. JoinWorld also returns the errors of RendezvousStore.
 StatusOr<Mesh> JoinWorld(const WorldConfig& config);
 
 }  // namespace tandem::collective

@@ -15,7 +15,9 @@ Status CheckNetwork(const WorldConfig& config, const std::string& host) {
   if (config.network_allowed || IsLoopback(Endpoint{host, 0})) return OkStatus();
   return PermissionDenied(
       "rendezvous at %s: the connections between hosts are not encrypted, which is not allowed "
-      "[TD6002]; hint: set --insecure_allow_network if the network is trusted",
+      "[TD6002]; hint: set --tls_dir (tandem certs issue), or --insecure_allow_network in a "
+      "trusted "
+      "network",
       host);
 }
 

@@ -14,14 +14,6 @@
 namespace tandem::collective {
 namespace {
 
-using Moved = SealedSocket::Moved;
-
-bool IsBusy(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
-
-Moved Failed(int error) {
-  return IsBusy(error) ? Moved{} : Moved{.end = Moved::End::kBroken, .error = error};
-}
-
 RecordHead HeadOf(const std::vector<std::byte>& bytes) {
   RecordHead head;
   std::memcpy(&head, bytes.data(), sizeof(head));
@@ -36,7 +28,13 @@ SealedSocket::SealedSocket(Fd fd, const SessionKeys& keys) : fd_(std::move(fd)) 
   in_.emplace(keys.receive);
 }
 
+SealedSocket::SealedSocket(Fd fd, std::unique_ptr<TlsStream> tls)
+    : fd_(std::move(fd)), tls_(std::move(tls)) {
+  TD_REQUIRE(tls_ != nullptr);
+}
+
 Moved SealedSocket::TrySend(std::span<const std::byte> head, std::span<const std::byte> body) {
+  if (tls_ != nullptr) return tls_->TrySend(head, body);
   if (out_->left == 0) {
     const auto first = head.first(std::min(head.size(), kRecordBytesMax));
     const auto then = body.first(std::min(body.size(), kRecordBytesMax - first.size()));
@@ -57,7 +55,7 @@ Moved SealedSocket::TrySend(std::span<const std::byte> head, std::span<const std
   message.msg_iov = parts;
   message.msg_iovlen = 3;
   const ssize_t n = ::sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-  if (n < 0) return Failed(errno);
+  if (n < 0) return FailedMove(errno);
   const size_t sent = static_cast<size_t>(n);
   const size_t of_record_head = std::min(sent, sizeof(RecordHead) - out_->head_sent);
   out_->head_sent += of_record_head;
@@ -68,6 +66,7 @@ Moved SealedSocket::TrySend(std::span<const std::byte> head, std::span<const std
 size_t SealedSocket::record_end() const { return sizeof(RecordHead) + HeadOf(in_->bytes).bytes; }
 
 Moved SealedSocket::TryRecv(std::span<std::byte> head, std::span<std::byte> body) {
+  if (tls_ != nullptr) return tls_->TryRecv(head, body);
   if (head.empty() && body.empty()) return {};
   if (!in_->whole) {
     const Moved received = Receive();
@@ -106,7 +105,7 @@ Moved SealedSocket::Receive() {
     const ssize_t n =
         ::recv(fd_.get(), in_->bytes.data() + in_->got, in_->bytes.size() - in_->got, MSG_DONTWAIT);
     if (n == 0) return {.end = Moved::End::kClosed};
-    if (n < 0) return Failed(errno);
+    if (n < 0) return FailedMove(errno);
     in_->got += static_cast<size_t>(n);
   }
 }

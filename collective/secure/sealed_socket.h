@@ -1,14 +1,18 @@
-// A connection between two ranks after the handshake. The bytes are sent in records, each with a
-// keyed checksum (record_seal.h). TryRecv verifies a record before it returns bytes of the record.
+// A connection between two ranks after the handshake. With certificates the bytes are encrypted
+// (tls_stream.h). Otherwise they are sent in records, each with a keyed checksum (record_seal.h).
+// TryRecv verifies a record before it returns bytes of the record.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
+#include "collective/secure/moved.h"
 #include "collective/secure/record_seal.h"
+#include "collective/secure/tls_stream.h"
 #include "common/os/fd.h"
 
 namespace tandem::collective {
@@ -16,21 +20,14 @@ namespace tandem::collective {
 // A non-blocking connection. One thread may send while another thread receives.
 class SealedSocket {
  public:
-  struct Moved {
-    enum class End : uint8_t { kOpen, kClosed, kBroken, kForged };
-    size_t bytes = 0;  // sent or received bytes; 0 with kOpen: none is possible now
-    End end = End::kOpen;
-    int error = 0;  // errno of a kBroken connection
-  };
-
-  static constexpr char kForgedText[] =
-      "the received data differ from the data that the peer sent: they were altered, repeated or "
-      "removed on the network [TD6025]; hint: look for a program that relays connections between "
-      "these hosts";
+  using Moved = collective::Moved;
 
   SealedSocket() = default;  // an object without a connection
   // REQUIRES: `fd` is non-blocking.
   SealedSocket(Fd fd, const SessionKeys& keys);
+  // Sends and receives through `tls`, which uses `fd`.
+  // REQUIRES: the handshake of `tls` is done.
+  SealedSocket(Fd fd, std::unique_ptr<TlsStream> tls);
 
   bool valid() const { return fd_.valid(); }
   int fd() const { return fd_.get(); }
@@ -41,8 +38,8 @@ class SealedSocket {
   // Fills `head`, then `body`, with received bytes of one record. The next record needs another
   // call.
   Moved TryRecv(std::span<std::byte> head, std::span<std::byte> body);
-  // Returns true if a verified record has bytes that TryRecv has not returned yet.
-  bool holds_record() const { return in_ && in_->whole; }
+  // Returns true if TryRecv may return bytes although the socket is not readable.
+  bool holds_record() const { return tls_ != nullptr ? tls_->holds_bytes() : in_ && in_->whole; }
 
  private:
   // Maximum size of a record, in bytes. A record of this size fits into the processor's cache.
@@ -67,6 +64,7 @@ class SealedSocket {
   size_t record_end() const;
 
   Fd fd_;
+  std::unique_ptr<TlsStream> tls_;  // null: records with checksums
   std::optional<Out> out_;
   std::optional<In> in_;
 };

@@ -45,7 +45,7 @@ Status Failure(const SealedSocket::Moved& moved) {
     case SealedSocket::Moved::End::kClosed:
       return Unavailable("the peer closed the connection");
     case SealedSocket::Moved::End::kForged:
-      return DataLoss("%s", SealedSocket::kForgedText);
+      return DataLoss("%s", kForgedText);
     case SealedSocket::Moved::End::kBroken:
       break;
   }

@@ -196,7 +196,7 @@ StatusOr<size_t> TcpTransport::Result(int peer, const SealedSocket::Moved& moved
     case SealedSocket::Moved::End::kBroken:
       return Gone(peer, moved.error);
     case SealedSocket::Moved::End::kForged:
-      return DataLoss("the connection to %s failed: %s", PeerName(peer), SealedSocket::kForgedText);
+      return DataLoss("the connection to %s failed: %s", PeerName(peer), kForgedText);
   }
   return moved.bytes;
 }

@@ -49,6 +49,7 @@ Status MakeCertificates(const LaunchPlan& plan, HeldSecrets& secrets) {
                       rpc::MakeAuthority("only this run", kDays));
   for (const rpc::PeerRole role : {rpc::PeerRole::kPserver, rpc::PeerRole::kTrainer,
                                    rpc::PeerRole::kReader, rpc::PeerRole::kAdmin}) {
+    if (role == rpc::PeerRole::kPserver && plan.tls_hosts.empty()) continue;  // no pservers
     rpc::LeafRequest request{{plan.job_name, role}, {}, kDays};
     if (role == rpc::PeerRole::kPserver) request.hosts = plan.tls_hosts;
     TD_ASSIGN_OR_RETURN(const rpc::CertifiedKey leaf, rpc::IssueCertificate(authority, request));

@@ -1,7 +1,9 @@
 """How much of two processes' speed is left when they train one model: the step of two processes
 that know nothing of each other against that of two ranks in collective mode, a thread each."""
 
+import collections
 import os
+import resource
 import statistics
 import tempfile
 
@@ -65,6 +67,25 @@ def round_of(network, bin_dir):
         alone = statistics.mean(_step_seconds(read_json(path)) for path in results)
         together = run_job(bin_dir, ["--mode=collective", f"--nproc={RANKS}"], job, folder)
         return alone, _step_seconds(together)
+
+
+# Of one run of two ranks: seconds of a step, processor seconds of all its processes, and the bytes
+# that both ranks sent in allreduces, in GB.
+TlsRound = collections.namedtuple("TlsRound", "step_s cpu_s gigabytes")
+
+
+def tls_round(network, bin_dir, launch):
+    """A TlsRound of two ranks over TCP; `launch`: flags of tandemrun."""
+    with tempfile.TemporaryDirectory(prefix="tandem-bench-") as folder:
+        job = os.path.join(folder, "job.pbtxt")
+        with open(job, "w", encoding="utf-8") as file:
+            file.write(network.job)
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        result = run_job(bin_dir, ["--mode=collective", f"--nproc={RANKS}", *launch], job, folder,
+                         ["--collective_transport=Tcp"])
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = sum(getattr(after, name) - getattr(before, name) for name in ("ru_utime", "ru_stime"))
+    return TlsRound(_step_seconds(result), cpu, RANKS * result["counts"]["comm_bytes"] / 1e9)
 
 
 def peer_round(python, folder):

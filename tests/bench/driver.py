@@ -79,6 +79,7 @@ FIGURES = {
     "hybrid_deepfm": Bench.hybrid_deepfm,
     "hierarchical_hosts": Bench.hierarchical_hosts,
     "data_wait": Bench.data_wait,
+    "collective_tls": Bench.collective_tls,
     "tls_overhead": Bench.tls_overhead,
 }
 

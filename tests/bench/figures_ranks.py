@@ -11,6 +11,8 @@ from runner import Runner, compare, run_json
 
 ALLREDUCE_SIZES = ("4 B", "64 KB", "256 KB", "1 MB", "4 MB", "16 MB")  # kSizes of allreduce.h
 HOST_SIZES = ("4 KB", "256 KB", "4 MB", "64 MB")  # kHostSizes of hierarchical_hosts.cc
+TLS_GOALS = {"mlp": 35.0, "lenet": 10.0}  # percent of the speed that TLS may cost
+TLS_SIDES = {"clear": [], "tls": ["--tls"]}
 
 
 def by_size(columns):
@@ -136,6 +138,32 @@ class RanksFigures(Runner):
         out.update(peer_name="the goal itself, for the mlp of 12.6 M parameters",
                    limit_name="two processes alone", networks=table,
                    others_share=round(work.share(), 3))
+        return out
+
+    def collective_tls(self):
+        """Two ranks over TCP with TLS against the same with checksums only."""
+        work = machine.OtherWork()
+        taken = {(name, side): [] for name in TLS_GOALS for side in TLS_SIDES}
+        for _ in self.rounds("collective_tls"):
+            for name, side in taken:
+                taken[name, side].append(data_parallel.tls_round(
+                    data_parallel.NETWORKS[name], self.bin_dir, TLS_SIDES[side]))
+        table = {}
+        for name, goal in TLS_GOALS.items():
+            clear, tls = taken[name, "clear"], taken[name, "tls"]
+            costs = [100 * (1 - a.step_s / b.step_s) for a, b in zip(clear, tls)]
+            cpu = [(b.cpu_s - a.cpu_s) / b.gigabytes for a, b in zip(clear, tls)]
+            table[name] = {"percent": round(statistics.median(costs), 1), "goal": goal,
+                           "spread": [round(min(costs), 1), round(max(costs), 1)],
+                           "clear_ms": round(1e3 * statistics.median(a.step_s for a in clear), 3),
+                           "tls_ms": round(1e3 * statistics.median(b.step_s for b in tls), 3),
+                           "cpu_s_per_GB": round(statistics.median(cpu), 3)}
+        costs = [100 * (1 - a.step_s / b.step_s)
+                 for a, b in zip(taken["mlp", "clear"], taken["mlp", "tls"])]
+        out = compare([max(cost, 0.1) for cost in costs], [TLS_GOALS["mlp"]], 0,
+                      lower_is_better=True)
+        out.update(peer_name="the goal itself, for the mlp of 12.6 M parameters",
+                   limit_name="none", networks=table, others_share=round(work.share(), 3))
         return out
 
     def hybrid_deepfm(self):

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
 
@@ -91,6 +92,22 @@ TEST_F(SecurityTest, TlsChangesNoBit) {
   EXPECT_TRUE(std::filesystem::exists(Path("authority/e2e/trainer/tls.key")));
 }
 
+// The ranks of collective mode encrypt their connections too.
+TEST_F(SecurityTest, TlsBetweenRanksChangesNoBit) {
+  const auto run = [&](const std::string& name, const std::vector<std::string>& tls) {
+    std::vector<std::string> launch = {"--mode=collective", "--nproc=3"};
+    launch.insert(launch.end(), tls.begin(), tls.end());
+    return RunJob(name, launch, {"--steps_max=40", "--collective_transport=Tcp"});
+  };
+  const JobRun plain = run("plain", {});
+  const JobRun made = run("made", {"--tls"});
+  const JobRun given = run("given", {"--tls_dir=" + Authority("authority")});
+  ASSERT_NE(plain.result.params_sha256, "") << plain.output;
+  EXPECT_EQ(made.result.params_sha256, plain.result.params_sha256) << made.output;
+  EXPECT_EQ(given.result.params_sha256, plain.result.params_sha256) << given.output;
+  EXPECT_FALSE(std::filesystem::exists(Path("made.log/tls")));
+}
+
 TEST_F(SecurityTest, WhoDidWhatIsNoted) {
   RunJob("audited", {"--servers=1", "--workers=2", "--tls", "--audit"}, {"--steps_max=20"});
   const std::string log = ReadWholeFile(Path("audited.log/audit.0.jsonl"));
@@ -134,7 +151,7 @@ TEST_F(SecurityTest, SecretsAreNowhereButInTheirFiles) {
   std::filesystem::permissions(file, std::filesystem::perms::owner_read);
   std::map<std::string, std::string> secrets = {{"the secret", secret}};
   for (const std::string role : {"pserver", "trainer"}) {
-    const std::string key = ReadWholeFile(pki + "/" + role + "/tls.key");
+    const std::string key = ReadWholeFile(absl::StrCat(pki, "/", role, "/tls.key"));
     // Takes 64 characters of the key's base64 text.
     secrets["the key of " + role] = key.substr(key.find('\n') + 1, 64);
   }
@@ -229,6 +246,11 @@ TEST_F(SecurityTest, RanksMeetInTheClearOnlyWhenThatIsAllowed) {
   EXPECT_NE(allowed.Wait(), 0);  // the trainer fails, because no server listens at that address
   EXPECT_THAT(allowed.Output(), HasSubstr(" exchange gradients without encryption"));
   EXPECT_THAT(allowed.Output(), Not(HasSubstr("docs/project/threat-model.md")));
+  args.back() = "--tls_dir=" + Authority("pki") + "/trainer";
+  ChildProcess encrypted("tandem-trainer", args, env, Path("encrypted.out"));
+  EXPECT_NE(encrypted.Wait(), 0);  // no server listens at that address
+  EXPECT_THAT(encrypted.Output(), HasSubstr("joining rank 0 at 240.0.0.1:7000"));
+  EXPECT_THAT(encrypted.Output(), Not(HasSubstr("encrypt")));
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ namespace tandem::trainer {
 // The credentials with which a worker authenticates itself to its peers.
 struct ModeSecrets {
   std::string job;                      // secret of the job; empty: the job has none
-  rpc::TlsFiles tls;                    // certificates for connections to pservers
+  rpc::TlsFiles tls;                    // certificates for connections to pservers and ranks
   bool insecure_allow_network = false;  // allow pservers at network addresses without TLS
 };
 

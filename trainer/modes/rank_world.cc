@@ -30,23 +30,33 @@ WorldOptions WorldOptionsOf(const JobConfig& config, const RankInfo& rank) {
           .transport = TransportKindOf(config.strategy().collective_transport())};
 }
 
-StatusOr<std::string> CheckNetwork(const JobConfig& config, const RankInfo& rank) {
+StatusOr<std::string> CheckNetwork(const JobConfig& config, const RankInfo& rank,
+                                   const rpc::TlsFiles& tls) {
   const bool meets = config.mode() == COLLECTIVE || config.mode() == HYBRID;
   if (!meets || rank.size == 1 || rank.rendezvous.empty()) return std::string();
+  if (tls.enabled() && !tls.mutual()) {
+    return InvalidArgument(
+        "TLS between ranks needs a certificate, a key and an authority [TD6015]; hint: set "
+        "--tls_dir=DIR/JOB/trainer, or tls_cert, tls_key and tls_ca");
+  }
   TD_ASSIGN_OR_RETURN(const collective::RendezvousUrl url,
                       collective::ParseRendezvousUrl(rank.rendezvous));
   const bool has_address = url.kind == collective::RendezvousUrl::Kind::kTcp;
   if (has_address && IsLoopback(Endpoint{url.address.host, url.address.port})) return std::string();
+  const bool by_nccl = config.place() != "cpu";
+  if (tls.mutual() && !by_nccl) return std::string();
   if (rank.network_allowed) {
-    return absl::StrFormat("the ranks that meet at %s exchange gradients without encryption",
-                           rank.rendezvous);
+    return absl::StrFormat("the ranks that meet at %s exchange gradients without encryption%s",
+                           rank.rendezvous, tls.mutual() ? ", because NCCL does not encrypt" : "");
   }
-  if (!has_address) return std::string();  // JoinWorld then uses only addresses of this host
+  // Without TLS, JoinWorld then uses only addresses of this host.
+  if (!has_address && !tls.mutual()) return std::string();
   return PermissionDenied(
-      "rendezvous at %s: the connections between hosts are not encrypted, which is not allowed "
-      "[TD6002]; hint: use pserver mode with TLS, or in a trusted network set "
-      "--insecure_allow_network (docs/project/threat-model.md)",
-      rank.rendezvous);
+      "rendezvous at %s: the connections between hosts are not encrypted%s, which is not allowed "
+      "[TD6002]; hint: set %s--insecure_allow_network in a trusted network "
+      "(docs/project/threat-model.md)",
+      rank.rendezvous, tls.mutual() ? " by NCCL" : "",
+      tls.mutual() ? "" : "--tls_dir (tandem certs issue), or ");
 }
 
 collective::WorldConfig WorldOf(const CommonOptions& common, const WorldOptions& options,
@@ -59,7 +69,8 @@ collective::WorldConfig WorldOf(const CommonOptions& common, const WorldOptions&
   world.secret = common.secrets.job;
   world.rendezvous = options.rendezvous;
   world.listen_host = options.listen_host;
-  world.network_allowed = options.network_allowed;
+  world.tls = common.secrets.tls;
+  world.network_allowed = options.network_allowed || world.tls.mutual();
   world.timeout = common.start_timeout;
   world.stop = stop;
   return world;

@@ -24,12 +24,14 @@ struct WorldOptions {
 
 WorldOptions WorldOptionsOf(const JobConfig& config, const RankInfo& rank);
 
-// Rejects communication over a network unless rank.network_allowed is set, because ranks do not
-// encrypt their messages. Ranks only prove to each other that they know the secret, and
-// authenticate their messages. Messages between devices through NCCL are not even authenticated.
-// Returns a warning for the user; "": there is no warning. PERMISSION_DENIED: the rendezvous is not
-// on this host. INVALID_ARGUMENT: the address of the rendezvous is malformed.
-StatusOr<std::string> CheckNetwork(const JobConfig& config, const RankInfo& rank);
+// Rejects communication over a network unless it is encrypted or rank.network_allowed is set. With
+// `tls` the ranks encrypt their connections. NCCL does not encrypt, so devices on several hosts
+// need rank.network_allowed also with TLS. Without TLS the ranks prove to each other that they know
+// the secret, and authenticate their messages. Returns a warning for the user; "": there is no
+// warning. PERMISSION_DENIED: the rendezvous is not on this host. INVALID_ARGUMENT: the address of
+// the rendezvous is malformed, or `tls` has no certificate of this trainer.
+StatusOr<std::string> CheckNetwork(const JobConfig& config, const RankInfo& rank,
+                                   const rpc::TlsFiles& tls);
 
 // Returns the configuration with which this rank joins the world of the job. The rendezvous ends
 // within start_timeout, or when `stop` returns true.

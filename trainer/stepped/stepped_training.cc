@@ -77,12 +77,12 @@ StatusOr<std::unique_ptr<SteppedTraining>> SteppedTraining::Make(const Settings&
   TD_ASSIGN_OR_RETURN(training->job_, LoadJob(sources, rank.workers()));
   const JobConfig& config = training->config();
   TD_RETURN_IF_ERROR(CheckLoop(config, rank));
-  TD_RETURN_IF_ERROR(CheckNetwork(config, rank).status());
   if (!rank.secret_file.empty()) {
     TD_ASSIGN_OR_RETURN(training->secrets_.job, rpc::ReadSecretFile(rank.secret_file));
   }
   TD_ASSIGN_OR_RETURN(training->secrets_.tls,
                       rpc::ChooseTlsFiles(Variable(environment, "TANDEM_TLS_DIR"), {}));
+  TD_RETURN_IF_ERROR(CheckNetwork(config, rank, training->secrets_.tls).status());
   training->secrets_.insecure_allow_network = rank.network_allowed;
   training->rank_ = std::move(rank);
   return training;

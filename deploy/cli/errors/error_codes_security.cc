@@ -15,11 +15,14 @@ std::vector<ErrorCode> ConnectionErrors() {
        "0.0.0.0:0 is a network address, but status pages have no TLS [TD6001]; hint: listen on "
        "127.0.0.1, or allow network addresses with --insecure_allow_network"},
       {6002, "gradients over a network without encryption",
-       "ranks of collective mode do not use TLS between each other",
-       "ranks on several hosts without the flag that allows it",
-       "use --insecure_allow_network in a trusted network; or use pserver mode, which supports TLS",
+       "ranks on several hosts would exchange gradients in the clear",
+       "ranks on several hosts without certificates; devices on several hosts, because NCCL does "
+       "not encrypt",
+       "create certificates with tandem certs init and issue, and set --tls_dir; or use "
+       "--insecure_allow_network in a trusted network",
        "rendezvous at 240.0.0.1:7000: the connections between hosts are not encrypted, which is "
-       "not allowed [TD6002]; hint: set --insecure_allow_network if the network is trusted"},
+       "not allowed [TD6002]; hint: set --tls_dir (tandem certs issue), or "
+       "--insecure_allow_network in a trusted network"},
       {6003, "a client without TLS at a server with TLS",
        "the server and the client cannot communicate",
        "the trainer or tool was started without tls_dir",

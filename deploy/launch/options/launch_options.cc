@@ -407,10 +407,10 @@ Status FillTls(const ParsedArgs& args, LaunchOptions& options) {
         "--tls and --tls_dir exclude each other: --tls creates certificates, --tls_dir uses "
         "existing ones [TD1005]; hint: use one of them");
   }
-  if (!options.has_servers()) {
+  if (options.mode == LaunchMode::kLocal) {
     return InvalidArgument(
-        "%s: mode %s has no pservers, and TLS between ranks is not implemented [TD1109]", flag,
-        ModeName(options.mode));
+        "%s: mode local has no connections that TLS could encrypt [TD1005]; hint: remove the flag",
+        flag);
   }
   return OkStatus();
 }
@@ -443,7 +443,8 @@ std::vector<FlagSpec> JobFlags() {
       {"secret_file", "", "FILE",
        "file with the job's secret (default: a new secret; also TANDEM_SECRET_FILE)"},
       {"tls", "", "",
-       "mutual TLS between trainers and pservers, with certificates made for this job (one host)"},
+       "mutual TLS between all processes of the job, with certificates made for this job (one "
+       "host)"},
       {"tls_dir", "", "DIR",
        "mutual TLS with the certificates in DIR/pserver and DIR/trainer (tandem certs issue)"},
       {"audit", "", "", "pservers write every call to LOG_DIR/audit.N.jsonl: caller, call, time"},

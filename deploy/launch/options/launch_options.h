@@ -53,9 +53,9 @@ struct WorkerOptions {
 // The options for secrets, certificates and the audit log.
 struct SecurityOptions {
   std::string secret_file;  // file of the job's secret; empty: make a secret for this job
-  // TLS between trainers and pservers. tls_dir is a directory that contains pserver/ and trainer/
-  // (TlsFilesIn). If make_tls is true, tandemrun makes certificates for this job only. If tls_dir
-  // is empty and make_tls is false, the job has no TLS.
+  // TLS between all processes. tls_dir is a directory that contains trainer/, and with pservers
+  // also pserver/ (TlsFilesIn). If make_tls is true, tandemrun makes certificates for this job
+  // only. If tls_dir is empty and make_tls is false, the job has no TLS.
   std::string tls_dir;
   bool make_tls = false;
   bool audit = false;                   // true: pservers log every call

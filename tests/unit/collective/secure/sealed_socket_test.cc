@@ -16,6 +16,7 @@
 #include "collective/secure/sealed_socket.h"
 #include "common/base/check.h"
 #include "common/base/mutex.h"
+#include "tests/unit/collective/relay.h"
 #include "tests/unit/collective/world.h"
 
 namespace tandem::collective {
@@ -157,104 +158,6 @@ TEST(SessionKeysTest, AreThoseOfOneHandshake) {
 
 // ---- A program between two ranks ----------------------------------------------------------------
 
-// Forwards connections to `port` during the lifetime of the object. `change` may alter the bytes.
-class Relay {
- public:
-  // The relay calls this function for the bytes from the dialling to the listening side. The
-  // function may change the bytes. `at`: number of bytes of the connection before `bytes`.
-  using Change = std::function<void(size_t at, std::span<char> bytes)>;
-
-  Relay(int port, Change change)
-      : port_(port), change_(std::move(change)), door_(BindLoopbackSocket()) {
-    CHECK_EQ(::listen(door_.fd, 8), 0);
-    thread_ = std::thread([this] { Run(); });
-  }
-  ~Relay() {
-    stop_ = true;
-    thread_.join();
-    ::close(door_.fd);
-  }
-  int port() const { return door_.port; }
-  bool saw(const std::string& text) {
-    MutexLock lock(mu_);
-    return seen_.find(text) != std::string::npos;
-  }
-
- private:
-  struct Line {
-    Fd from, to;
-    bool forth = false;
-    size_t bytes = 0;
-  };
-  void Run() {
-    while (!stop_) {
-      std::vector<pollfd> fds = {{door_.fd, POLLIN, 0}};
-      for (const Line& line : lines_) fds.push_back({line.from.get(), POLLIN, 0});
-      ::poll(fds.data(), fds.size(), 20);
-      for (size_t i = 1; i < fds.size(); ++i) {
-        if (fds[i].revents != 0) Pass(lines_[i - 1]);
-      }
-      if (fds[0].revents != 0) Accept();
-    }
-  }
-  void Accept() {
-    Fd guest(::accept(door_.fd, nullptr, nullptr)), real = Dial(port_);
-    lines_.push_back({Fd(::dup(guest.get())), Fd(::dup(real.get())), true});
-    lines_.push_back({std::move(real), std::move(guest), false});
-  }
-  void Pass(Line& line) {
-    char buffer[1 << 14];
-    const ssize_t n = ::recv(line.from.get(), buffer, sizeof(buffer), 0);
-    if (n <= 0) {
-      ::shutdown(line.to.get(), SHUT_WR);
-      line.from.Reset();
-      return;
-    }
-    const auto size = static_cast<size_t>(n);
-    if (line.forth && change_) change_(line.bytes, {buffer, size});
-    line.bytes += size;
-    {
-      MutexLock lock(mu_);
-      if (seen_.size() < (4 << 20)) seen_.append(buffer, size);
-    }
-    for (size_t at = 0; at < size;) {
-      const ssize_t sent = ::send(line.to.get(), buffer + at, size - at, MSG_NOSIGNAL);
-      if (sent <= 0) return;
-      at += static_cast<size_t>(sent);
-    }
-  }
-
-  const int port_;
-  const Change change_;
-  const Door door_;
-  std::atomic<bool> stop_{false};
-  std::vector<Line> lines_;
-  Mutex mu_;
-  std::string seen_ TD_GUARDED_BY(mu_);
-  std::thread thread_;
-};
-
-// Connects rank 1 through the relay. Runs an allreduce of `count` elements. Returns its status on
-// both ranks.
-std::vector<Status> SumThroughRelay(Relay& relay, const Door& door, size_t count) {
-  std::vector<Status> said(2);
-  OnEveryRank(2, [&](int r) {
-    WorldConfig world = TestWorld(door, r, 2);
-    if (r == 1) world.rendezvous = "127.0.0.1:" + std::to_string(relay.port());
-    auto comm = ConnectTcp(world);
-    ASSERT_TRUE(comm.ok()) << comm.status();
-    std::vector<float> data(count, 1.0f);
-    said[static_cast<size_t>(r)] = (*comm)
-                                       ->AllReduce(data.data(), data.data(), count, DType::kF32,
-                                                   ReduceOp::kSum, {.what = "the gradient"})
-                                       ->Wait(In(20));
-    if (said[static_cast<size_t>(r)].ok()) {
-      EXPECT_THAT(data, ::testing::Each(2.0f));
-    }
-  });
-  return said;
-}
-
 // The relay can read all data, because the ranks sign them but do not encrypt them.
 TEST(RelayTest, WhoOnlyPassesBytesOnReadsThem) {
   const Door door = BindLoopbackSocket();
@@ -268,7 +171,7 @@ TEST(RelayTest, WhoChangesAByteIsFoundOut) {
   // The position of the changed byte in its connection. Only the data connection has this many
   // bytes, so the byte comes long after the handshake.
   const size_t victim = 100'000;
-  Relay relay(door.port, [](size_t at, std::span<char> bytes) {
+  Relay relay(door.port, [](size_t at, std::string& bytes) {
     if (at <= victim && victim < at + bytes.size()) bytes[victim - at] ^= 1;
   });
   const std::vector<Status> said = SumThroughRelay(relay, door, 1 << 18);

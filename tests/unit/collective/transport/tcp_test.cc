@@ -443,7 +443,7 @@ TEST(RendezvousTest, RanksOfAnotherVersionAreToldSo) {
   Greeting greeting;
   greeting.version = 3;
   EXPECT_THAT(Text(CheckGreeting(greeting)),
-              HasSubstr("version 3 of the handshake between ranks, this program speaks version 4 "
+              HasSubstr("version 3 of the handshake between ranks, this program speaks version 5 "
                         "[TD3013]; hint: "));
 }
 

@@ -227,7 +227,7 @@ TEST_F(LaunchOptionsTest, RefusedLines) {
        "--heter_workers together with --max_restarts is not implemented"},
       {"--servers=1 --workers=1 --heter_workers=1 --gpus=0,1 @/job.pbtxt",
        "--heter_workers together with --gpus is not implemented"},
-      {"--tls --mode=collective --nproc=2 @/job.pbtxt", "TLS between ranks is not implemented"},
+      {"--tls --mode=local @/job.pbtxt", "mode local has no connections that TLS could encrypt"},
       {"--tls --tls_dir=x --servers=1 --workers=1 @/job.pbtxt",
        "--tls and --tls_dir exclude each other"},
       {"--quiet=maybe @/job.pbtxt", "takes no value"},
