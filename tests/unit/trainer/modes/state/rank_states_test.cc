@@ -103,9 +103,9 @@ TEST(RankStatesTest, AnyNumberOfRanksResumes) {
   for (const int ranks : {1, 2, 4}) {
     const auto results = OnRanks(ranks, [&](int r, collective::Communicator& communicator) {
       Rank rank(program, 1);
-      const Status status = RankStates({"w@outer"})
-                                .Scatter(communicator, program, r == 0 ? saved : TensorMap{},
-                                         rank.scope, SteadyNow() + kPatience);
+      Status status = RankStates({"w@outer"})
+                          .Scatter(communicator, program, r == 0 ? saved : TensorMap{}, rank.scope,
+                                   SteadyNow() + kPatience);
       const float want = r < 3 ? static_cast<float>(r + 1) : 1.0f;
       EXPECT_THAT(rank.Values("w"), Each(want)) << r << " of " << ranks;
       EXPECT_THAT(rank.Values("w@velocity"), Each(want));
