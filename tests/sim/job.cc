@@ -174,6 +174,8 @@ void SimJob::StartTrainer(int rank) {
     if (status.code() == StatusCode::kDeadlineExceeded) {
       Fail(absl::StrFormat("trainer %d waited in vain: %s", rank, t.last_words));
     }
+    // A server with a full disk has rejected a push, for example.
+    if (!status.ok() && plan_.replication == Replication::kAsync) ledger_.ForgiveProcess(rank);
     const bool present = t.incarnation == incarnation;
     if (status.ok() && present) t.done = true;
     // Restarts a failed trainer, as a launcher does.

@@ -186,6 +186,13 @@ void SimLedger::Forgive(Time since) {
   }
 }
 
+void SimLedger::ForgiveProcess(int trainer) {
+  for (int64_t step = 0; step < steps_; ++step) {
+    const auto slot = static_cast<size_t>(SlotOf(trainer, static_cast<uint64_t>(step)));
+    if (fate_[slot] != Fate::kNone) forgiven_[slot] = true;
+  }
+}
+
 void SimLedger::Rewind() {
   for (Fate& fate : fate_) {
     if (fate == Fate::kAcknowledged) fate = Fate::kBegun;
@@ -261,14 +268,15 @@ std::string SimLedger::Check(const std::vector<ShardSnapshot>& images, bool all)
   return "";
 }
 
-std::vector<uint64_t> SimLedger::Missing(const ShardSnapshot& image) const {
-  std::vector<uint64_t> missing(static_cast<size_t>(trainers_), 0);
+std::vector<SimLedger::MissingPushes> SimLedger::Missing(const ShardSnapshot& image) const {
+  std::vector<MissingPushes> missing(static_cast<size_t>(trainers_));
   for (size_t i = 0; i < image.slices.size(); ++i) {
     if (image.config.slices[i].variable != "ledger") continue;
     const std::span<const float> row = ValuesOf(image, i);
     for (size_t slot = 0; slot < row.size(); ++slot) {
-      const bool lost = row[slot] == 0 && fate_[slot] == Fate::kAcknowledged;
-      missing[slot / static_cast<size_t>(steps_)] += lost;
+      if (row[slot] != 0 || fate_[slot] != Fate::kAcknowledged) continue;
+      MissingPushes& of = missing[slot / static_cast<size_t>(steps_)];
+      ++(forgiven_[slot] ? of.forgiven : of.certain);
     }
   }
   return missing;

@@ -49,6 +49,9 @@ class SimLedger {
   // Declares that some pushes may be lost: those in progress, and those that were acknowledged at
   // `since` or later. Later acknowledgements of these pushes are ignored.
   void Forgive(Time since);
+  // Declares that the process of this trainer has ended. A server that loses the pushes that were
+  // acknowledged to it may not count them.
+  void ForgiveProcess(int trainer);
   // Returns the number of steps whose push this trainer has begun.
   uint64_t begun(int trainer) const;
   // Returns whether the push of a slot may be lost (Forgive).
@@ -60,8 +63,12 @@ class SimLedger {
   // as many pushes may be missing on a server as the server reports lost
   // (TrainerPushState::lost_pushes).
   std::string Check(const std::vector<ShardSnapshot>& images, bool all) const;
-  // Returns by trainer how many acknowledged pushes the slots of a server lack.
-  std::vector<uint64_t> Missing(const ShardSnapshot& image) const;
+  struct MissingPushes {
+    uint64_t certain = 0;   // acknowledged pushes
+    uint64_t forgiven = 0;  // further ones of processes that have ended (ForgiveProcess)
+  };
+  // Returns by trainer how many pushes the slots of a server lack.
+  std::vector<MissingPushes> Missing(const ShardSnapshot& image) const;
   // Checks a global snapshot that began at `begun`. Returns "" or a description of the fault.
   // Either each server has applied an acknowledged push once, or no server has applied it. Each
   // server must have applied once a push that was acknowledged before `begun`.
