@@ -165,5 +165,32 @@ TEST(Validate, Contradictions) {
               HasSubstr("min_block_size has no effect with slice_var_up: false"));
 }
 
+// Fragments and the delay must fit the steps between two averages, which must be constant.
+TEST(Validate, FragmentsFitTheirPeriod) {
+  const auto with = [](const std::string& settings, const std::string& rest = "localsgd: true") {
+    return Validate(absl::StrCat(rest, " localsgd_configs { ", settings, " }"),
+                    TrainMode::kCollective, 4);
+  };
+  EXPECT_EQ(with("k_steps: 4 fragments: 4 delay: 3 merge_factor: 0.5").ErrorText(), "");
+  EXPECT_THAT(
+      with("k_steps: 4 fragments: 5").ErrorText(),
+      HasSubstr("fragments: 5 is more than localsgd_configs.k_steps (job.pbtxt:2:35), which "
+                "is 4 [TD1104]"));
+  EXPECT_THAT(with("k_steps: 4 delay: 4").ErrorText(),
+              HasSubstr("delay: 4 is not below localsgd_configs.k_steps"));
+  EXPECT_THAT(with("outer_optimizer: \"adam\"").ErrorText(),
+              HasSubstr("outer_optimizer: \"adam\" is unknown [TD1104]"));
+  EXPECT_THAT(with("delay: 1 k_steps: 2", "localsgd: true nccl_comm_num: 2").ErrorText(),
+              HasSubstr("localsgd_configs.delay and nccl_comm_num"));
+  for (const char* const setting :
+       {"outer_optimizer: \"nesterov\"", "fragments: 2", "delay: 1", "merge_factor: 0.5"}) {
+    const std::string name(setting, std::string_view(setting).find(':'));
+    EXPECT_THAT(with(setting, "adaptive_localsgd: true").ErrorText(),
+                HasSubstr(absl::StrCat("localsgd_configs.", name, " and adaptive_localsgd")));
+  }
+  EXPECT_THAT(with("outer_momentum: 0.5").NoteText(),
+              HasSubstr("outer_momentum has no effect without outer_optimizer"));
+}
+
 }  // namespace
 }  // namespace tandem::strategy
