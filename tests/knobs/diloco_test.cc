@@ -4,6 +4,7 @@
 #include <csignal>
 #include <thread>
 
+#include "collective/communicator.h"
 #include "collective/host/inproc.h"
 #include "gmock/gmock.h"
 #include "kernels/exec/executor.h"
@@ -271,6 +272,69 @@ TEST_F(DilocoTest, MergesWhatArrivesLater) {
                    .nesterov = true},
                   18);
   ExpectReference({.k_steps = 4, .begin_step = 0, .delay = 3, .merge_factor = 0.25}, 13);
+}
+
+// A communicator of rank 0 of two ranks, whose operations end when the test calls End.
+class HeldCommunicator final : public collective::Communicator {
+ public:
+  class HeldWork final : public collective::Work {
+   public:
+    Status Wait(Time) override { return OkStatus(); }
+    void OnDone(std::function<void(const Status&)> done) override { done_ = std::move(done); }
+    bool finished() const override { return false; }
+    void End() const { done_(OkStatus()); }
+
+   private:
+    std::function<void(const Status&)> done_;
+  };
+  int rank() const override { return 0; }
+  int size() const override { return 2; }
+  const std::string& name() const override { return name_; }
+  Status Health() const override { return OkStatus(); }
+  std::shared_ptr<collective::Work> Start(collective::Collective) override {
+    works.push_back(std::make_shared<HeldWork>());
+    return works.back();
+  }
+  void Abort(const std::string&) override {}
+  std::vector<std::shared_ptr<HeldWork>> works;
+
+ private:
+  const std::string name_ = "held";
+};
+
+// Registers an operator for the variable "v@mean" with the value `data`.
+StatusOr<int> Register(exec::CommHandler& handler, const ops::Op& op, float* data) {
+  exec::CommNode node{.op = &op, .in = {}, .out = {}, .place = {}};
+  node.out.push_back({"v@mean", {DType::kF32, {1}}, data});
+  return handler.Register(node);
+}
+
+// The operator that begins an average ends at once, so that the step continues. The operator that
+// ends it waits.
+TEST(DilocoOverlap, TheBeginOfAnAverageDoesNotWait) {
+  CollectiveOptions options;
+  options.common.ranks = 2;
+  std::vector<std::unique_ptr<collective::Communicator>> world;
+  world.push_back(std::make_unique<HeldCommunicator>());
+  const auto& held = static_cast<const HeldCommunicator&>(*world[0]);
+  const TrainingMode mode = MakeCollectiveMode(options, std::move(world));
+  float data = 1;
+  ops::Op begin, end;
+  begin.type = "c_allreduce_begin";
+  end.type = "c_allreduce_end";
+  EXPECT_THAT(Register(*mode.training, end, &data).status().message(),
+              HasSubstr("no c_allreduce_begin before it has the same variables [TD1205]"));
+  const auto first = Register(*mode.training, begin, &data);
+  const auto second = Register(*mode.training, end, &data);
+  ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
+  exec::CommDone begun, ended;
+  mode.training->Start(*first, 0, &begun);
+  EXPECT_EQ(begun.Wait(SteadyNow()), OkStatus());
+  ASSERT_EQ(held.works.size(), 1u);
+  mode.training->Start(*second, 3, &ended);
+  EXPECT_EQ(ended.Wait(SteadyNow()).code(), StatusCode::kDeadlineExceeded);
+  held.works[0]->End();
+  EXPECT_EQ(ended.Wait(SteadyNow()), OkStatus());
 }
 
 // Without the new knobs the program is the program of localsgd.
