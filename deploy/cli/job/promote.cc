@@ -50,7 +50,7 @@ StatusOr<int> TakeServer(ParsedArgs& args) {
 
 // Returns how a standby stands to its primary, for a message.
 std::string LackText(const StandbyRow& standby) {
-  const std::string text = absl::StrFormat("member %d: %s", standby.member, standby.state);
+  std::string text = absl::StrFormat("member %d: %s", standby.member, standby.state);
   if (!standby.current) return text;
   return absl::StrFormat("%s, lacks %d log entries of %d bytes and %.1f s", text,
                          standby.lag_entries, standby.lag_bytes, standby.lag_seconds);
