@@ -22,9 +22,9 @@ if ! command -v prometheus >/dev/null; then
     echo "test: warning: prometheus cannot be installed: deploy_monitoring_test is skipped" >&2
 fi
 # Tests of the rendezvous run their own etcd.
-if ! command -v etcd >/dev/null; then
-  ./deploy/setup.sh etcd-server && (systemctl disable --now etcd >/dev/null 2>&1 || true) ||
-    echo "test: warning: etcd-server cannot be installed: tests are skipped" >&2
+if ! { command -v etcd && command -v etcdctl; } >/dev/null; then
+  ./deploy/setup.sh etcd-server etcd-client && (systemctl disable --now etcd >/dev/null 2>&1 || true) ||
+    echo "test: warning: etcd-server and etcd-client cannot be installed: tests are skipped" >&2
 fi
 # tests/onnx checks models with these packages.
 if ! /usr/bin/python3 -c 'import cv2, onnx' >/dev/null 2>&1; then

@@ -9,10 +9,12 @@
 
 namespace tandem::collective {
 
-// Makes a store whose announcement is the key PREFIX/JOB/rank0 in etcd (version 3, without TLS).
-// The key has a lease of `ttl`, which a thread renews.
-std::unique_ptr<RendezvousStore> MakeEtcdStore(const HostPort& server, const std::string& prefix,
-                                               const std::string& job, const std::string& secret,
+// Makes a store whose announcement is the key PREFIX/JOB/rank0 in etcd (version 3). The key has a
+// lease of `ttl`, which a thread renews.
+// REQUIRES: url.kind is kEtcd.
+std::unique_ptr<RendezvousStore> MakeEtcdStore(const RendezvousUrl& url, const std::string& job,
+                                               const std::string& secret,
+                                               const EtcdAccess& access = {},
                                                Duration ttl = std::chrono::seconds(5));
 
 }  // namespace tandem::collective

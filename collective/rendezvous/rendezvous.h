@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "collective/rendezvous/etcd_access.h"
 #include "collective/rendezvous/host_port.h"
 #include "collective/secure/sealed_socket.h"
 #include "common/base/clock.h"
@@ -32,6 +33,7 @@ struct WorldConfig {
   // must use TLS, or none.
   rpc::TlsFiles tls;
   std::string rendezvous;  // "host:port" on which rank 0 listens, or another form of RendezvousUrl
+  EtcdAccess etcd;         // for a rendezvous in etcd
   Duration timeout = std::chrono::seconds(60);  // time limit for all of JoinWorld
   // Time limit for the second phase, in which all ranks have joined and connect to each other. The
   // phase also counts towards `timeout`. If a rank dies in this phase, JoinWorld fails on all

@@ -23,7 +23,7 @@ Status CheckNetwork(const WorldConfig& config, const std::string& host) {
 
 Status RendezvousHandler::Prepare() {
   TD_ASSIGN_OR_RETURN(url_, ParseRendezvousUrl(config_.rendezvous));
-  store_ = MakeRendezvousStore(url_, config_.job, config_.secret);
+  store_ = MakeRendezvousStore(url_, config_.job, config_.secret, config_.etcd);
   return OkStatus();
 }
 

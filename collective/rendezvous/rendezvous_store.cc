@@ -27,14 +27,15 @@ std::unique_ptr<RendezvousStore> MakeKnownAddress(const HostPort& address) {
 
 std::unique_ptr<RendezvousStore> MakeRendezvousStore(const RendezvousUrl& url,
                                                      const std::string& job,
-                                                     const std::string& secret) {
+                                                     const std::string& secret,
+                                                     const EtcdAccess& access) {
   switch (url.kind) {
     case RendezvousUrl::Kind::kTcp:
       break;
     case RendezvousUrl::Kind::kFile:
       return MakeFileStore(url.path, job, secret);
     case RendezvousUrl::Kind::kEtcd:
-      return MakeEtcdStore(url.address, url.path, job, secret);
+      return MakeEtcdStore(url, job, secret, access);
   }
   return MakeKnownAddress(url.address);
 }

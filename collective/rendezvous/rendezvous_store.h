@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "collective/rendezvous/announcement.h"
+#include "collective/rendezvous/etcd_access.h"
 #include "collective/rendezvous/rendezvous_url.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
@@ -47,9 +48,11 @@ class RendezvousStore {
 };
 
 // Makes the store for `job` (at most 63 bytes) and its secret. Accesses no files and no network.
+// `access`: for a store in etcd.
 std::unique_ptr<RendezvousStore> MakeRendezvousStore(const RendezvousUrl& url,
                                                      const std::string& job,
-                                                     const std::string& secret);
+                                                     const std::string& secret,
+                                                     const EtcdAccess& access = {});
 
 // Makes a store that contains a fixed address, which all ranks know from the configuration.
 std::unique_ptr<RendezvousStore> MakeKnownAddress(const HostPort& address);

@@ -36,7 +36,8 @@ StatusOr<RendezvousUrl> ParseRendezvousUrl(const std::string& text) {
     url.path = Trimmed(rest);
     return url;
   }
-  if (TakeScheme("etcd://", &rest)) {
+  url.tls = TakeScheme("etcds://", &rest);
+  if (url.tls || TakeScheme("etcd://", &rest)) {
     url.kind = RendezvousUrl::Kind::kEtcd;
     const size_t slash = std::min(rest.find('/'), rest.size());
     url.path = Trimmed(rest.substr(slash));
@@ -45,7 +46,7 @@ StatusOr<RendezvousUrl> ParseRendezvousUrl(const std::string& text) {
   } else if (!TakeScheme("tcp://", &rest) && rest.find("://") != std::string::npos) {
     return InvalidArgument(
         "\"%s\" is not a rendezvous, expected tcp://HOST:PORT, file:///DIR or "
-        "etcd://HOST:PORT/PREFIX [TD1009]",
+        "etcd://HOST:PORT/PREFIX (etcds:// with TLS) [TD1009]",
         text);
   }
   TD_ASSIGN_OR_RETURN(url.address, ParseHostPort(rest));
@@ -59,7 +60,7 @@ std::string ToString(const RendezvousUrl& url) {
     case RendezvousUrl::Kind::kFile:
       return "file://" + url.path;
     case RendezvousUrl::Kind::kEtcd:
-      return "etcd://" + ToString(url.address) + url.path;
+      return (url.tls ? "etcds://" : "etcd://") + ToString(url.address) + url.path;
   }
   return "?";
 }

@@ -17,9 +17,11 @@ struct RendezvousUrl {
   Kind kind = Kind::kTcp;
   HostPort address;
   std::string path;  // kFile: an absolute directory; kEtcd: prefix of the key, "" or "/..."
+  bool tls = false;  // kEtcd: the connection to etcd uses TLS (etcds://)
 };
 
-// Parses "host:port", "tcp://host:port", "file:///directory" or "etcd://host:port/prefix".
+// Parses "host:port", "tcp://host:port", "file:///directory", "etcd://host:port/prefix" or
+// "etcds://host:port/prefix".
 // INVALID_ARGUMENT: `text` has another form; the message lists the expected forms.
 StatusOr<RendezvousUrl> ParseRendezvousUrl(const std::string& text);
 std::string ToString(const RendezvousUrl& url);

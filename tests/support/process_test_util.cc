@@ -30,11 +30,26 @@ namespace {
 // Returns whether an environment entry may tell a trainer its rank (trainer/config/rank_env.h).
 // Child processes inherit no such entry: only the test sets them.
 bool SpeaksOfRanks(const std::string& entry) {
-  for (const char* prefix :
-       {"RANK=", "WORLD_SIZE=", "LOCAL_", "MASTER_", "PADDLE_", "OMPI_", "SLURM_",
-        "TRAINING_ROLE=", "POD_IP=", "TANDEM_RANK", "TANDEM_SIZE", "TANDEM_LOCAL",
-        "TANDEM_PSERVERS", "TANDEM_RENDEZVOUS", "TANDEM_LISTEN_HOST", "TANDEM_SECRET_FILE",
-        "TANDEM_ROLE", "TANDEM_JOB", "TANDEM_HETER_WORKERS"}) {
+  for (const char* prefix : {"RANK=",
+                             "WORLD_SIZE=",
+                             "LOCAL_",
+                             "MASTER_",
+                             "PADDLE_",
+                             "OMPI_",
+                             "SLURM_",
+                             "TRAINING_ROLE=",
+                             "POD_IP=",
+                             "TANDEM_RANK",
+                             "TANDEM_SIZE",
+                             "TANDEM_LOCAL",
+                             "TANDEM_PSERVERS",
+                             "TANDEM_RENDEZVOUS",
+                             "TANDEM_LISTEN_HOST",
+                             "TANDEM_SECRET_FILE",
+                             "TANDEM_ROLE",
+                             "TANDEM_JOB",
+                             "TANDEM_HETER_WORKERS",
+                             "TANDEM_ETCD"}) {
     if (entry.starts_with(prefix)) return true;
   }
   return false;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "collective/rendezvous/etcd_access.h"
 #include "common/base/status.h"
 
 namespace tandem::trainer {
@@ -24,6 +25,8 @@ struct RankInfo {
   std::vector<std::string> pservers;  // addresses of every pserver; may be empty
   std::string rendezvous;   // rendezvous URL (collective/rendezvous/rendezvous_url.h); may be empty
   std::string listen_host;  // TANDEM_LISTEN_HOST; may be empty
+  // TANDEM_ETCD_CA, _CERT, _KEY, _USER and _PASSWORD_FILE; for a rendezvous in etcd
+  collective::EtcdAccess etcd;
   bool network_allowed = false;  // WorldConfig::network_allowed; no environment variable sets it
   std::string job;               // TANDEM_JOB; may be empty
   std::string secret_file;       // TANDEM_SECRET_FILE; may be empty

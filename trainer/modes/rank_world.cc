@@ -26,6 +26,7 @@ collective::TransportKind TransportKindOf(DistributedStrategy::CollectiveTranspo
 WorldOptions WorldOptionsOf(const JobConfig& config, const RankInfo& rank) {
   return {.rendezvous = rank.rendezvous,
           .listen_host = rank.listen_host,
+          .etcd = rank.etcd,
           .network_allowed = rank.network_allowed,
           .transport = TransportKindOf(config.strategy().collective_transport())};
 }
@@ -69,6 +70,7 @@ collective::WorldConfig WorldOf(const CommonOptions& common, const WorldOptions&
   world.secret = common.secrets.job;
   world.rendezvous = options.rendezvous;
   world.listen_host = options.listen_host;
+  world.etcd = options.etcd;
   world.tls = common.secrets.tls;
   world.network_allowed = options.network_allowed || world.tls.mutual();
   world.timeout = common.start_timeout;

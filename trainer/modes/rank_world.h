@@ -14,9 +14,10 @@
 namespace tandem::trainer {
 
 struct WorldOptions {
-  // WorldConfig (collective/rendezvous/rendezvous.h) describes the first three options.
+  // WorldConfig (collective/rendezvous/rendezvous.h) describes the first four options.
   std::string rendezvous;
   std::string listen_host;
+  collective::EtcdAccess etcd;
   bool network_allowed = false;
   // Transport between the ranks (collective/host/connect.h).
   collective::TransportKind transport = collective::TransportKind::kAuto;

@@ -105,6 +105,29 @@ std::vector<ErrorCode> SocketErrors() {
   };
 }
 
+// Errors between ranks and in their rendezvous.
+std::vector<ErrorCode> RelayAndEtcdErrors() {
+  return {
+      {6025, "a program between two ranks",
+       "the data received from a rank differ from the data that it sent, or were sent to another "
+       "rank",
+       "a program in the network that changes, repeats or relays data; damage in the network",
+       "look for a program that relays connections between these hosts; start the job again",
+       "rank 1 (10.0.0.2:4711): the received data differ from the data that the peer sent: they "
+       "were altered, repeated or removed on the network [TD6025]; hint: look for a program that "
+       "relays connections between these hosts"},
+      {6030, "an etcd that denies access",
+       "etcd has users, and this rank has none or one without the permission",
+       "TANDEM_ETCD_USER is not set, or names a user without a role for the prefix; a wrong "
+       "password",
+       "set TANDEM_ETCD_USER and TANDEM_ETCD_PASSWORD_FILE; check with etcdctl user get USER and "
+       "etcdctl role get ROLE",
+       "etcd at 10.0.0.1:2379: etcdserver: permission denied (PERMISSION_DENIED) [TD6030]; hint: "
+       "set TANDEM_ETCD_USER and TANDEM_ETCD_PASSWORD_FILE to a user that may read and write the "
+       "prefix of the rendezvous"},
+  };
+}
+
 // Errors of permissions and certificates.
 std::vector<ErrorCode> CertificateErrors() {
   return {
@@ -152,14 +175,6 @@ std::vector<ErrorCode> CertificateErrors() {
        "a certificate, key or authority is missing, or not in PEM format",
        "a wrong --tls_dir; files that were not issued yet",
        "check with ls DIR and tandem certs show DIR", "cannot open TLS file pki/none [TD6015]"},
-      {6025, "a program between two ranks",
-       "the data received from a rank differ from the data that it sent, or were sent to another "
-       "rank",
-       "a program in the network that changes, repeats or relays data; damage in the network",
-       "look for a program that relays connections between these hosts; start the job again",
-       "rank 1 (10.0.0.2:4711): the received data differ from the data that the peer sent: they "
-       "were altered, repeated or removed on the network [TD6025]; hint: look for a program that "
-       "relays connections between these hosts"},
       {6028, "a process of another user",
        "a log directory names a process that this user must not signal", "a job of another user",
        "run the command as the user who started the job",
@@ -177,7 +192,7 @@ std::vector<ErrorCode> CertificateErrors() {
 std::vector<ErrorCode> SecurityErrors() {
   std::vector<ErrorCode> all = ConnectionErrors();
   for (const std::vector<ErrorCode>& rows :
-       {CertificateErrors(), SessionErrors(), SocketErrors()}) {
+       {CertificateErrors(), SessionErrors(), SocketErrors(), RelayAndEtcdErrors()}) {
     all.insert(all.end(), rows.begin(), rows.end());
   }
   return all;

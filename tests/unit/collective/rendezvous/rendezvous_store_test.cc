@@ -35,6 +35,7 @@ TEST(RendezvousUrlTest, Forms) {
   EXPECT_EQ(of("tcp://[::1]:80"), "[::1]:80");
   EXPECT_EQ(of("file:///mnt/jobs/"), "file:///mnt/jobs");
   EXPECT_EQ(of("etcd://node-1:2379"), "etcd://node-1:2379");
+  EXPECT_EQ(of("etcds://node-1:2379/a"), "etcds://node-1:2379/a");
   EXPECT_EQ(of("etcd://[fe::1]:2379/a/b/"), "etcd://[fe::1]:2379/a/b");
   for (const auto& [text, expected] : std::vector<std::pair<std::string, std::string>>{
            {"", "expected HOST:PORT"},
@@ -102,7 +103,7 @@ class RendezvousStoreTest : public ::testing::TestWithParam<std::string> {
                                          const std::string& secret = kSecret) const {
     const auto parsed = ParseRendezvousUrl(url());
     if (!etcd()) return MakeRendezvousStore(*parsed, job, secret);
-    return MakeEtcdStore(parsed->address, parsed->path, job, secret, std::chrono::seconds(1));
+    return MakeEtcdStore(*parsed, job, secret, {}, std::chrono::seconds(1));
   }
   // Starts a process that announces kAddress as the address of rank 0 of "job". The announcement
   // lasts until the test kills the process.
@@ -136,10 +137,9 @@ class RendezvousStoreTest : public ::testing::TestWithParam<std::string> {
 TEST(Program, DISABLED_RankZero) {
   const auto url = ParseRendezvousUrl(std::getenv("TEST_RENDEZVOUS"));
   const std::string secret = std::getenv("TEST_SECRET");
-  const auto store =
-      url->kind == RendezvousUrl::Kind::kFile
-          ? MakeFileStore(url->path, "job", secret)
-          : MakeEtcdStore(url->address, url->path, "job", secret, std::chrono::seconds(1));
+  const auto store = url->kind == RendezvousUrl::Kind::kFile
+                         ? MakeFileStore(url->path, "job", secret)
+                         : MakeEtcdStore(*url, "job", secret, {}, std::chrono::seconds(1));
   const Status status = store->Announce(kAddress, In(10));
   std::cout << (status.ok() ? "announced" : tandem::ToString(status)) << std::endl;
   std::this_thread::sleep_for(std::chrono::minutes(5));

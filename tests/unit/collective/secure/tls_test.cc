@@ -317,7 +317,7 @@ TEST_F(TlsBetweenRanks, APeerOfAnotherJobIsRejected) {
 // forwards what it decrypts.
 TEST_F(TlsBetweenRanks, ARelayWithACertificateIsFoundOut) {
   const auto context = Load(files_);
-  std::pair<Fd, Fd> left_fds = SocketPair(), right_fds = SocketPair();  // of rank, of relay
+  std::pair<Fd, Fd> left_fds = SocketPair(), right_fds = SocketPair();  // a rank, the relay
   std::atomic<bool> stop{false};
   std::thread relay([&, near = std::move(left_fds.second), far = std::move(right_fds.second)] {
     TlsStream left(context, near.get(), TlsStream::Side::kListener);

@@ -95,12 +95,22 @@ TEST(RankEnv, AddressesAndNames) {
   EXPECT_EQ(info->rendezvous, "10.0.0.1:29500");
   info = RankFromEnv(With(kTorchrun, {{"TANDEM_RENDEZVOUS", "[::1]:80"},
                                       {"TANDEM_LISTEN_HOST", "10.0.0.9"},
+                                      {"TANDEM_ETCD_CA", "etcd.ca"},
+                                      {"TANDEM_ETCD_CERT", "etcd.crt"},
+                                      {"TANDEM_ETCD_KEY", "etcd.key"},
+                                      {"TANDEM_ETCD_USER", "ranks"},
+                                      {"TANDEM_ETCD_PASSWORD_FILE", "etcd.password"},
                                       {"TANDEM_JOB", "j"},
                                       {"TANDEM_SECRET_FILE", "/run/secret"},
                                       {"TANDEM_PSERVERS", "c:1"}}));
   ASSERT_TRUE(info.ok()) << info.status();
   EXPECT_EQ(info->rendezvous, "[::1]:80");
   EXPECT_EQ(info->listen_host, "10.0.0.9");
+  EXPECT_EQ(info->etcd.tls.ca, "etcd.ca");
+  EXPECT_EQ(info->etcd.tls.cert, "etcd.crt");
+  EXPECT_EQ(info->etcd.tls.key, "etcd.key");
+  EXPECT_EQ(info->etcd.user, "ranks");
+  EXPECT_EQ(info->etcd.password_file, "etcd.password");
   EXPECT_EQ(info->job, "j");
   EXPECT_EQ(info->secret_file, "/run/secret");
   EXPECT_THAT(info->pservers, ElementsAre("c:1"));
