@@ -86,14 +86,12 @@ Status EtcdClient::Prepare(Time deadline, grpc::ClientContext* context) {
 template <typename Stub, typename Method, typename Request, typename Response>
 Status EtcdClient::Call(Stub& stub, Method method, const Request& request, Response* response,
                         Time deadline) {
-  const auto call = [&] {
+  for (bool again = true;; again = false) {
     grpc::ClientContext context;
     TD_RETURN_IF_ERROR(Prepare(deadline, &context));
-    return rpc::FromGrpc((stub.*method)(&context, request, response));
-  };
-  Status status = call();
-  if (LoggedOut(status)) status = call();
-  return Result(status);
+    const Status status = rpc::FromGrpc((stub.*method)(&context, request, response));
+    if (!again || !LoggedOut(status)) return Result(status);
+  }
 }
 
 StatusOr<std::optional<std::string>> EtcdClient::Get(const std::string& key, Time deadline) {
@@ -192,7 +190,10 @@ Status EtcdClient::LogIn(Time deadline) {
 }
 
 bool EtcdClient::LoggedOut(const Status& status) {
-  if (token_.empty() || status.code() != StatusCode::kUnauthenticated) return false;
+  // INVALID_ARGUMENT: users or roles have changed since etcd gave the token.
+  const bool old = status.code() == StatusCode::kUnauthenticated ||
+                   status.code() == StatusCode::kInvalidArgument;
+  if (token_.empty() || !old) return false;
   token_.clear();
   return true;
 }

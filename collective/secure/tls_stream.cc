@@ -115,6 +115,14 @@ Status TlsStream::HandshakeError(int reason) {
 Status TlsStream::OpensslFailure() {
   const int reason = ERR_GET_REASON(ERR_peek_error());
   const std::string text = rpc::OpensslError();
+  if (reason == SSL_R_UNSUPPORTED_PROTOCOL || reason == SSL_R_NO_SHARED_CIPHER ||
+      reason == SSL_AD_REASON_OFFSET + TLS1_AD_PROTOCOL_VERSION ||
+      reason == SSL_AD_REASON_OFFSET + SSL3_AD_HANDSHAKE_FAILURE) {
+    return FailedPrecondition(
+        "the two OpenSSL libraries have no common version or cipher of TLS 1.3 (%s) [TD6004]; "
+        "hint: compare the settings of OpenSSL on both hosts",
+        text);
+  }
   if (reason < SSL_AD_REASON_OFFSET) return DataLoss("%s (%s)", kForgedText, text);
   const int alert = reason - SSL_AD_REASON_OFFSET;
   if ((alert >= SSL3_AD_BAD_CERTIFICATE && alert <= SSL3_AD_CERTIFICATE_UNKNOWN) ||

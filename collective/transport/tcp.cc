@@ -263,6 +263,10 @@ void TcpTransport::Listen() {
   SetThreadName("comm-control");
   inbox_[static_cast<size_t>(mesh_.rank)].open = false;
   std::vector<pollfd> fds(static_cast<size_t>(mesh_.size) + 1);
+  // A message may have arrived together with the last bytes of the handshake.
+  for (size_t r = 0; r + 1 < fds.size(); ++r) {
+    if (inbox_[r].open && mesh_.control[r].holds_record()) ReadControl(static_cast<int>(r));
+  }
   while (true) {
     for (size_t r = 0; r + 1 < fds.size(); ++r) {
       fds[r] = {inbox_[r].open ? mesh_.control[r].fd() : -1, POLLIN, 0};

@@ -91,6 +91,12 @@ Status CollectiveComm::WaitForOverlapped(Time deadline) {
   return first;
 }
 
+bool CollectiveComm::overlapped_in_flight() {
+  return std::any_of(buckets_.begin(), buckets_.end(), [](const auto& bucket) {
+    return bucket->overlapped != nullptr && bucket->overlapped->in_flight();
+  });
+}
+
 void CollectiveComm::Start(int index, int64_t step, exec::CommDone* done) {
   TD_REQUIRE(index >= 0 && static_cast<size_t>(index) < buckets_.size());
   CommBucket* const bucket = buckets_[static_cast<size_t>(index)].get();

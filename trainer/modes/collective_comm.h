@@ -45,6 +45,8 @@ class CollectiveComm final : public exec::CommHandler {
   // Blocks until no allreduce that began in an earlier step is in flight. A later operator still
   // gets the result. Returns the first failure; DEADLINE_EXCEEDED: see OverlappedFlight.
   Status WaitForOverlapped(Time deadline);
+  // Returns true if an average that an operator has begun is still in flight.
+  bool overlapped_in_flight();
   // Ends the communications that run one after another: aborts the communicators if such a
   // communication is pending, and blocks until none is in flight.
   void EndFlights() TD_EXCLUDES(mu_);

@@ -60,6 +60,11 @@ class CollectiveMode final : public Membership, public StateKeeper, public StepH
   Status Finish() override;
   void Abort(const Status& why) override { communicators_.Abort(why); }
   void ReleaseDeviceResources() override {
+    // An average in flight reads and writes tensors that the caller frees after this call.
+    if (comm_.overlapped_in_flight()) {
+      communicators_.Abort(Cancelled("the training ended before the average of a fragment"));
+      comm_.WaitForOverlapped(Time::max()).IgnoreError();
+    }
     if (!communicators_.between_devices()) return;
     comm_.EndFlights();
     communicators_.Clear();

@@ -22,13 +22,17 @@ class TestParts final : public FollowerParts {
       : storage_(storage) {
     DurableShard::Options options;
     options.logged = true;
-    options.log.on_work = [] {};
+    options.log.on_work = [this] {
+      if (on_append) on_append();
+    };
     options.later = [](const std::function<void()>& work) {
       work();
       return OkStatus();
     };
     durable_ = std::make_unique<DurableShard>(options, &storage, clock, backend, device, metrics);
   }
+  std::function<void()> on_append;  // called after each entry that the log receives
+
   DurableShard& durable() override { return *durable_; }
   Storage* storage() override { return &storage_; }
   StatusOr<uint64_t> Recover() override { return durable_->Recover(); }
@@ -164,6 +168,27 @@ TEST_F(FollowerStateTest, EntriesThatTheLogHasWrittenMeanwhileKeepTheirTerm) {
   EXPECT_EQ(Stored(), 2u);
   ASSERT_TRUE(state_->SetTerm(next).ok());
   ASSERT_TRUE(state_->Append(Entries(2, 6)).ok());
+  EXPECT_EQ(Value(parts_->durable().shard()), Value(*shard_));
+}
+
+// The disk becomes full between two entries of one reply.
+TEST_F(FollowerStateTest, OnlyTheWrittenEntriesOfAReplyAreKept) {
+  int received = 0;
+  parts_->on_append = [&] {
+    if (++received > 1) return;
+    parts_->durable().log()->Turn();
+    storage_->append_fails = true;
+  };
+  EXPECT_EQ(state_->Append(Entries(0, 3)).code(), StatusCode::kResourceExhausted);
+  parts_->on_append = nullptr;
+  const LogTerm next = {.history = 7, .number = 3, .start = 0};
+  EXPECT_EQ(state_->SetTerm(next).code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(state_->position().has_state);
+  EXPECT_EQ(state_->position().last, first_);
+  EXPECT_EQ(Stored(), 1u);
+  storage_->append_fails = false;
+  ASSERT_TRUE(state_->SetTerm(next).ok());
+  ASSERT_TRUE(state_->Append(Entries(1, 6)).ok());
   EXPECT_EQ(Value(parts_->durable().shard()), Value(*shard_));
 }
 

@@ -55,6 +55,11 @@ class OverlappedFlight final : public exec::CommDone {
     done(status);
   }
 
+  bool in_flight() TD_EXCLUDES(mu_) {
+    MutexLock lock(mu_);
+    return state_ == State::kFlying;
+  }
+
   // Blocks until no allreduce is in flight, and returns the result of the last one. A later End
   // still returns the result. DEADLINE_EXCEEDED: the allreduce runs on after `deadline`.
   Status WaitUntilEnded(Time deadline) TD_EXCLUDES(mu_) {

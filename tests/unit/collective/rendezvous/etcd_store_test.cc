@@ -65,7 +65,7 @@ class FakeEtcd {
     explicit Keys(FakeEtcd& all) : all(all) {}
     grpc::Status Range(grpc::ServerContext* context, const etcd::RangeRequest* request,
                        etcd::RangeResponse* response) override {
-      if (const grpc::Status known = all.Check(*context); !known.ok()) return known;
+      if (grpc::Status known = all.Check(*context); !known.ok()) return known;
       MutexLock lock(all.mu_);
       const auto it = all.values_.find(request->key());
       if (it != all.values_.end()) response->add_kvs()->set_value(it->second);
@@ -140,7 +140,10 @@ class FakeEtcd {
     }
     const std::string token(sent->second.data(), sent->second.size());
     if (token == "token " + std::to_string(token_)) return grpc::Status::OK;
-    return {grpc::StatusCode::UNAUTHENTICATED, "etcdserver: invalid auth token"};
+    return token_ % 2 == 0
+               ? grpc::Status(grpc::StatusCode::UNAUTHENTICATED, "etcdserver: invalid auth token")
+               : grpc::Status(grpc::StatusCode::INVALID_ARGUMENT,
+                              "etcdserver: revision of auth store is old");
   }
 
   const std::function<grpc::StatusCode(int)> before_;
@@ -251,9 +254,11 @@ TEST_F(EtcdAccessTest, ANewTokenReplacesAnExpiredOne) {
   EXPECT_EQ(store->Find(In(10)).status().code(), StatusCode::kNotFound);
   EXPECT_EQ(store->Find(In(10)).status().code(), StatusCode::kNotFound);
   EXPECT_EQ(etcd.logins(), 1);
-  etcd.RequireToken(2);
-  EXPECT_EQ(store->Find(In(10)).status().code(), StatusCode::kNotFound);
-  EXPECT_EQ(etcd.logins(), 2);
+  for (const int token : {2, 3}) {
+    etcd.RequireToken(token);
+    EXPECT_EQ(store->Find(In(10)).status().code(), StatusCode::kNotFound);
+    EXPECT_EQ(etcd.logins(), token);
+  }
   const Status wrong = Find(url, User("tandem", "another password"));
   EXPECT_EQ(wrong.code(), StatusCode::kPermissionDenied) << wrong;
   EXPECT_THAT(Text(wrong), HasSubstr("authentication failed (INVALID_ARGUMENT) [TD6030]"));
@@ -342,6 +347,16 @@ TEST_F(EtcdAccessTest, ARealEtcdWithTls) {
   };
   denied(url, with({"", "", client.ca}), "[TD6007]; hint: check TANDEM_ETCD_CA");
   denied(url, with(other.Issue("etcd", rpc::PeerRole::kTrainer)), "[TD6005]");
+  // An error that a retry cannot mend stays that error, also for a user who has not logged in.
+  EtcdAccess user = User("tandem", "the password");
+  user.tls = other.Issue("etcd", rpc::PeerRole::kTrainer);
+  const auto store = Store(url, user);
+  for (int i = 0; i < 2; ++i) {
+    const Status status = store->Find(In(10)).status();
+    EXPECT_EQ(status.code(), StatusCode::kPermissionDenied) << status;
+    EXPECT_THAT(Text(status), HasSubstr("[TD6005]"));
+    EXPECT_THAT(Text(status), ::testing::Not(HasSubstr("[TD6030]")));
+  }
   denied("etcd" + url.substr(5), {}, "uses TLS [TD6003]; hint: write etcds://127.0.0.1:");
   FakeEtcd plain([](int) { return grpc::StatusCode::OK; });
   denied("etcds://" + ToString(plain.address()), with(client),
