@@ -27,8 +27,10 @@ threads: 1
 steps_max: 10
 """
 
-# Starts --ntasks processes as srun does, and ends with the first non-zero exit code.
+# Starts --ntasks processes as srun does, and ends with the first non-zero exit code. Writes its
+# arguments to a file.
 SRUN = """#!/bin/bash
+echo "$*" >srun.arguments
 while [[ $1 == --* ]]; do shift; done
 pids=()
 for ((i = 0; i < SLURM_NTASKS; ++i)); do
@@ -88,15 +90,20 @@ class Launchers(unittest.TestCase):
     def test_slurm(self):
         for name, text in (("srun", SRUN), ("scontrol", SCONTROL)):
             self.write(name, text, stat.S_IRWXU)
-        os.symlink(os.path.join(script.BIN, "tandem-trainer"), os.path.join(self.folder, "tandem-trainer"))
+        for program in ("tandem", "tandem-trainer"):
+            os.symlink(os.path.join(script.BIN, program), os.path.join(self.folder, program))
         sha = self.run_job(["bash", os.path.join(EXAMPLES, "slurm.sbatch"), "job.pbtxt"], "slurm",
                            PATH=self.folder + ":" + os.environ["PATH"],
                            SLURM_JOB_ID=str(processes.free_ports(1) - 10000),
                            SLURM_NTASKS="2", SLURM_CPUS_PER_TASK="1",
                            SLURM_JOB_NODELIST="node[1-2]")
         self.assertEqual(sha, self.tandemrun(2))
-        left = [name for name in os.listdir(self.folder) if name.endswith(".secret")]
-        self.assertEqual(left, [], "the secret goes with the job")
+        with open(os.path.join(self.folder, "srun.arguments"), encoding="utf-8") as file:
+            arguments = file.read()
+        self.assertIn(".pki/launched/trainer", arguments)
+        self.assertNotIn("--insecure_allow_network", arguments)
+        left = [name for name in os.listdir(self.folder) if name.endswith((".secret", ".pki"))]
+        self.assertEqual(left, [], "secret and certificates go with the job")
 
 
 if __name__ == "__main__":
