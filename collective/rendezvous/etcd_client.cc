@@ -75,10 +75,16 @@ Status EtcdClient::Connect() {
   return OkStatus();
 }
 
+Status EtcdClient::SetDeadline(Time deadline, grpc::ClientContext* context) const {
+  const Time end = std::min(deadline, SteadyNow() + kCallMax);
+  if (rpc::PrepareCall(end, context).ok()) return OkStatus();
+  return Unavailable("etcd at %s: no reply in time", ToString(server_));
+}
+
 Status EtcdClient::Prepare(Time deadline, grpc::ClientContext* context) {
   TD_REQUIRE(stubs_ != nullptr);
   if (!access_.user.empty() && token_.empty()) TD_RETURN_IF_ERROR(LogIn(deadline));
-  TD_RETURN_IF_ERROR(rpc::PrepareCall(std::min(deadline, SteadyNow() + kCallMax), context));
+  TD_RETURN_IF_ERROR(SetDeadline(deadline, context));
   if (!token_.empty()) context->AddMetadata(kTokenMetadata, token_);
   return OkStatus();
 }
@@ -170,7 +176,7 @@ Status EtcdClient::RevokeLease(int64_t lease, Time deadline) {
 
 Status EtcdClient::LogIn(Time deadline) {
   grpc::ClientContext context;
-  TD_RETURN_IF_ERROR(rpc::PrepareCall(std::min(deadline, SteadyNow() + kCallMax), &context));
+  TD_RETURN_IF_ERROR(SetDeadline(deadline, &context));
   etcd::AuthenticateRequest request;
   request.set_name(access_.user);
   request.set_password(password_);

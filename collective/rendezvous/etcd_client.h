@@ -55,6 +55,8 @@ class EtcdClient {
   // Calls `method` of `stub`. Repeats the call if the user's token has expired.
   template <typename Stub, typename Method, typename Request, typename Response>
   Status Call(Stub& stub, Method method, const Request& request, Response* response, Time deadline);
+  // UNAVAILABLE: the deadline has passed.
+  Status SetDeadline(Time deadline, grpc::ClientContext* context) const;
   // Sets deadline and token of a call. Logs the user in if necessary.
   Status Prepare(Time deadline, grpc::ClientContext* context);
   Status LogIn(Time deadline);

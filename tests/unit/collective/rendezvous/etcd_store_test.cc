@@ -262,6 +262,11 @@ TEST_F(EtcdAccessTest, ANewTokenReplacesAnExpiredOne) {
   const Status wrong = Find(url, User("tandem", "another password"));
   EXPECT_EQ(wrong.code(), StatusCode::kPermissionDenied) << wrong;
   EXPECT_THAT(Text(wrong), HasSubstr("authentication failed (INVALID_ARGUMENT) [TD6030]"));
+  for (const EtcdAccess& access : {EtcdAccess(), User("tandem", "the password")}) {
+    const Status late = Store(url, access)->Find(SteadyNow()).status();
+    EXPECT_EQ(late.code(), StatusCode::kUnavailable) << late;
+    EXPECT_THAT(Text(late), HasSubstr("no reply in time"));
+  }
   const Status nobody = Find(url, {});
   EXPECT_EQ(nobody.code(), StatusCode::kPermissionDenied) << nobody;
   EXPECT_THAT(Text(nobody), HasSubstr("user name is empty"));
