@@ -95,7 +95,7 @@ class ShardFixture : public testing::Test {
   }
   // Starts a pull of `trainer`, which may wait. *out gets the reply.
   void PullLater(int trainer, uint64_t min_version, Duration timeout,
-                 std::shared_ptr<StatusOr<PullResult>> out) {
+                 const std::shared_ptr<StatusOr<PullResult>>& out) {
     shard_->Pull({Rank(trainer), false, min_version, {}}, clock_.Now() + timeout,
                  [out](StatusOr<PullResult> r) { *out = std::move(r); });
   }
