@@ -154,6 +154,7 @@ class Reader:
             min_version: the read waits until each server has at least this version, in updates. A
                 sequence has a version of each server, such as `versions` of an earlier read: then
                 no value of these servers is older than in that read. 0: the newest values, without a wait.
+                A reader of one server does not apply the number to servers that join later.
 
         Raises:
             NotFoundError: the job has no such table.
