@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/strip.h"
 #include "common/base/endpoint.h"
 #include "common/base/require.h"

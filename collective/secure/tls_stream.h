@@ -37,8 +37,8 @@ class TlsStream {
   // Continues the handshake. Must be called again after the event that it returns, until kDone.
   // UNAUTHENTICATED: this rank rejects the peer's certificate, or the peer rejects this rank's
   // certificate. PERMISSION_DENIED: the peer's certificate is for another role or job. UNAVAILABLE:
-  // the connection ended. FAILED_PRECONDITION: the two sides have no common
-  // cipher of TLS 1.3. DATA_LOSS: the received bytes are not TLS, or were altered.
+  // the connection ended. FAILED_PRECONDITION: the two sides have no common version or cipher of
+  // TLS. DATA_LOSS: the received bytes are not TLS, or were altered.
   StatusOr<Progress> Handshake() TD_EXCLUDES(mu_);
   // Returns a number that only the two ends of this connection know (RFC 8446 7.5). With it the
   // ranks prove that no program relays the connection.

@@ -69,8 +69,8 @@ def round_of(network, bin_dir):
         return alone, _step_seconds(together)
 
 
-# Of one run of two ranks: seconds of a step, processor seconds of all its processes, and the bytes
-# that both ranks sent in allreduces, in GB.
+# The figures of one run of two ranks: seconds of a step, processor seconds of all processes, and the
+# bytes that both ranks sent in allreduces, in GB.
 TlsRound = collections.namedtuple("TlsRound", "step_s cpu_s gigabytes")
 
 

@@ -60,7 +60,8 @@ class CollectiveMode final : public Membership, public StateKeeper, public StepH
   Status Finish() override;
   void Abort(const Status& why) override { communicators_.Abort(why); }
   void ReleaseDeviceResources() override {
-    // An average in flight reads and writes tensors that the caller frees after this call.
+    // An average in flight reads and writes tensors that the caller frees after this call. The wait
+    // ends, because an aborted communicator ends its calls.
     if (comm_.overlapped_in_flight()) {
       communicators_.Abort(Cancelled("the training ended before the average of a fragment"));
       comm_.WaitForOverlapped(Time::max()).IgnoreError();

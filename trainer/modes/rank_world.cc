@@ -35,11 +35,6 @@ StatusOr<std::string> CheckNetwork(const JobConfig& config, const RankInfo& rank
                                    const rpc::TlsFiles& tls) {
   const bool meets = config.mode() == COLLECTIVE || config.mode() == HYBRID;
   if (!meets || rank.size == 1 || rank.rendezvous.empty()) return std::string();
-  if (tls.enabled() && !tls.mutual()) {
-    return InvalidArgument(
-        "TLS between ranks needs a certificate, a key and an authority [TD6015]; hint: set "
-        "--tls_dir=DIR/JOB/trainer, or tls_cert, tls_key and tls_ca");
-  }
   TD_ASSIGN_OR_RETURN(const collective::RendezvousUrl url,
                       collective::ParseRendezvousUrl(rank.rendezvous));
   const bool has_address = url.kind == collective::RendezvousUrl::Kind::kTcp;

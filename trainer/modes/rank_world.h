@@ -30,7 +30,7 @@ WorldOptions WorldOptionsOf(const JobConfig& config, const RankInfo& rank);
 // need rank.network_allowed also with TLS. Without TLS the ranks prove to each other that they know
 // the secret, and authenticate their messages. Returns a warning for the user; "": there is no
 // warning. PERMISSION_DENIED: the rendezvous is not on this host. INVALID_ARGUMENT: the address of
-// the rendezvous is malformed, or `tls` has no certificate of this trainer.
+// the rendezvous is malformed. JoinWorld checks the files of `tls`.
 StatusOr<std::string> CheckNetwork(const JobConfig& config, const RankInfo& rank,
                                    const rpc::TlsFiles& tls);
 
