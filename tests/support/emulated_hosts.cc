@@ -11,6 +11,7 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -155,8 +156,19 @@ class EmulatedHosts::Switch {
       std::memcpy(&head, packet_.data(), sizeof(head));
       const uint32_t to = ntohl(head.daddr) - kNetwork - 1;
       if (head.version != 4 || to >= ports_.size() || to == from) continue;
+      if (IsCut(from, to)) {
+        ++net_.hosts_[from]->dropped;
+        continue;
+      }
       Send(from, to, {packet_.data(), static_cast<size_t>(n)});
     }
+  }
+
+  // Returns whether a fault of a link drops packets between two hosts.
+  bool IsCut(size_t from, size_t to) const {
+    const LinkFault source = net_.hosts_[from]->fault, target = net_.hosts_[to]->fault;
+    return source == LinkFault::kFromHost || source == LinkFault::kBoth ||
+           target == LinkFault::kToHost || target == LinkFault::kBoth;
   }
 
   void Send(size_t from, size_t to, std::span<const std::byte> bytes) {
@@ -228,6 +240,14 @@ Status EmulatedHosts::Add(int host) {
 Status EmulatedHosts::Enter(int host) const {
   const Fd& space = hosts_[static_cast<size_t>(host)]->space;
   return ::setns(space.get(), CLONE_NEWNET) == 0 ? OkStatus() : Failed("setns");
+}
+
+bool EmulatedHosts::Has(int host, pid_t pid) const {
+  struct stat own, other;
+  const Fd& space = hosts_[static_cast<size_t>(host)]->space;
+  CHECK(::fstat(space.get(), &own) == 0) << ErrnoText(errno);
+  const std::string path = absl::StrFormat("/proc/%d/ns/net", pid);
+  return ::stat(path.c_str(), &other) == 0 && own.st_ino == other.st_ino;
 }
 
 void EmulatedHosts::Start() {

@@ -3,6 +3,8 @@
 // everywhere. The emulation needs /dev/net/tun and the right to create namespaces (usually root).
 #pragma once
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <memory>
 #include <string>
@@ -24,6 +26,10 @@ struct HostLink {
   size_t queue_bytes = size_t{64} << 20;
 };
 
+// Fault of the link of a host: the direction in which the switch drops all packets. The host itself
+// sees a link that is up.
+enum class LinkFault { kNone, kFromHost, kToHost, kBoth };
+
 // Hosts on this machine. All functions except Start are thread-safe.
 class EmulatedHosts {
  public:
@@ -37,10 +43,21 @@ class EmulatedHosts {
   // Moves the calling thread to the host. Threads and sockets that this thread creates later are
   // also on the host.
   Status Enter(int host) const;
-  // Starts the thread of the switch, which carries packets. The caller must fork other processes
-  // before this call.
+  // Returns the file descriptor of the network namespace of a host.
+  int space(int host) const { return hosts_[static_cast<size_t>(host)]->space.get(); }
+  // Returns whether the main thread of process `pid` is on the host. A process that has ended and
+  // that its parent has not waited for is on no host.
+  bool Has(int host, pid_t pid) const;
+  // Starts the thread of the switch, which carries packets. After this call, the caller may start
+  // processes with posix_spawn, but not with fork.
   void Start();
-  // Size in bytes of the IP packets that this host has sent to other hosts since Start.
+  // Sets the fault of the link of a host. The fault replaces the former fault of the link and stays
+  // until the next call. A packet that is in transit at the time of the call may still arrive.
+  void SetFault(int host, LinkFault fault) { hosts_[static_cast<size_t>(host)]->fault = fault; }
+  // Number of packets from this host that faults of links have dropped.
+  int64_t packets_dropped(int host) const { return hosts_[static_cast<size_t>(host)]->dropped; }
+  // Size in bytes of the IP packets that this host has sent to other hosts since Start. Packets
+  // that faults of links have dropped do not count.
   int64_t bytes_sent(int host) const { return hosts_[static_cast<size_t>(host)]->sent; }
 
  private:
@@ -48,6 +65,8 @@ class EmulatedHosts {
     Fd space;  // the network namespace of the host
     Fd wire;   // reads packets that leave the host, and writes packets for the host
     std::atomic<int64_t> sent{0};
+    std::atomic<int64_t> dropped{0};
+    std::atomic<LinkFault> fault{LinkFault::kNone};
   };
   class Switch;
 

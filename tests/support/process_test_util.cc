@@ -55,12 +55,6 @@ bool SpeaksOfRanks(const std::string& entry) {
   return false;
 }
 
-std::string BinPath(const std::string& program) {
-  if (program.starts_with('/')) return program;
-  const char* bin = std::getenv("TANDEM_BIN_DIR");
-  return std::string(bin != nullptr ? bin : "build/bin") + "/" + program;
-}
-
 sockaddr_in Loopback(int port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -70,6 +64,12 @@ sockaddr_in Loopback(int port) {
 }
 
 }  // namespace
+
+std::string BinPath(const std::string& program) {
+  if (program.starts_with('/')) return program;
+  const char* bin = std::getenv("TANDEM_BIN_DIR");
+  return std::string(bin != nullptr ? bin : "build/bin") + "/" + program;
+}
 
 ChildProcess::ChildProcess(const std::string& program, const std::vector<std::string>& args,
                            const std::map<std::string, std::string>& env, std::string output_file)

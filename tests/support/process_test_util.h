@@ -38,6 +38,9 @@ global_batch_size: 16
 eval_every_epochs: 0
 )";
 
+// Returns the path of a program: of build/bin if `program` is no absolute path.
+std::string BinPath(const std::string& program);
+
 // A running program. Not thread-safe.
 class ChildProcess {
  public:
