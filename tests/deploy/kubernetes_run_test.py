@@ -5,6 +5,7 @@ docs/guides/kubernetes.md says."""
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -21,7 +22,7 @@ import pods  # pylint: disable=wrong-import-position
 
 KUBERNETES = os.path.join(script.SOURCE, "deploy", "kubernetes")
 RESULT = "/var/lib/tandem/checkpoints/result.json"
-SECONDS_MAX, STEPS = 60, 400
+SECONDS_MAX, STEPS = 60, 200
 
 
 def manifests_of(variant, steps):
@@ -32,13 +33,10 @@ def manifests_of(variant, steps):
     for manifest in manifests:
         if manifest["kind"] == "ConfigMap":
             job = manifest["data"]["job.pbtxt"]
-            for old, new in (("samples: 60000", "samples: 2000"),
-                             ("test_samples: 1000", "test_samples: 100"),
-                             ("global_batch_size: 128", "global_batch_size: 16"),
-                             ("epochs: 2", f"epochs: 100 steps_max: {steps}"),
-                             ("every_steps: 200", "every_steps: 20")):
-                assert old in job, old
-                job = job.replace(old, new)
+            for field, value in (("samples", "2000"), ("test_samples", "100"),
+                                 ("global_batch_size", "16"), ("every_steps", "20"),
+                                 ("epochs", f"100 steps_max: {steps} log_every_steps: 10")):
+                job = re.sub(rf"\b{field}: \d+", f"{field}: {value}", job)
             manifest["data"]["job.pbtxt"] = job
         if manifest["kind"] == "Job":
             manifest["spec"]["template"]["spec"]["containers"][0]["args"].append(
@@ -84,7 +82,12 @@ class KubernetesRun(unittest.TestCase):
         folder = os.path.join(self.folder.name, str(self.runs))
         os.mkdir(folder)
         os.chmod(folder, 0o755)
-        return pods.Cluster(self.network, manifests_of(variant, steps), folder, self.secrets)
+        made = pods.Cluster(self.network, manifests_of(variant, steps), folder, self.secrets)
+        data = made.claim("tandem-data", 10001)  # that of the overlay hybrid
+        for name, records in (("train.csv", 2000), ("test.csv", 100)):
+            rows = [f"{i * i % 3 % 2},{i * 7 % 50},{i * i % 20}" for i in range(records)]
+            pods.write(os.path.join(data, name), "\n".join(["click,user,item", *rows]), 0o644)
+        return made
 
     def outputs(self, cluster):
         return "\n".join(f"--- {pod.name} ({pod.exit_code}):\n{pod.output()}"
@@ -173,6 +176,48 @@ class KubernetesRun(unittest.TestCase):
             self.complete(cluster)
             self.assertEqual([failure[1:] for failure in cluster.jobs["tandem-trainer"].failures],
                              2 * [(200, "Ignore")])
+
+    def test_ranks_continue_from_the_checkpoint(self):
+        with self.cluster("collective", STEPS) as cluster:
+            undisturbed = self.complete(cluster)
+        with self.cluster("overlays/collective-tls", STEPS) as cluster:
+            job = cluster.jobs["tandem-trainer"]
+            job.order = [1]  # the name of rank 0 does not exist yet
+            self.wait_for(cluster, lambda: "status page" in self.trainer(cluster, 1).output())
+            self.assertFalse(self.trainer(cluster, 1).ready(), "rank 0 is missing")
+            job.order = [0, 1]
+            self.wait_for(cluster, lambda: self.trained_steps(cluster) >= STEPS // 4)
+            for pod in cluster.running():
+                self.assertTrue(pod.ready(), pod.output())
+            self.trainer(cluster, 0).kill()
+            self.wait_for(cluster, lambda: len(job.failures) == 2)  # a lost rank ends the other
+            self.assertEqual(sorted(failure[1:] for failure in job.failures),
+                             [(128 + signal.SIGKILL, "Count"), (200, "Count")])
+            self.wait_for(cluster, lambda: self.trained_steps(cluster) >= STEPS // 2)
+            deleted = self.trainer(cluster, 1)
+            cluster.delete(deleted)
+            self.assertEqual((deleted.exit_code, deleted.killed), (200, False), deleted.output())
+            self.assertEqual(self.complete(cluster), undisturbed)
+            self.assertIn("resumed at step", self.trainer(cluster, 1).output())
+
+    def test_a_hybrid_job_continues_from_the_checkpoint_with_new_pservers(self):
+        with self.cluster("overlays/hybrid", STEPS) as cluster:
+            undisturbed = self.complete(cluster)
+        with self.cluster("overlays/hybrid", STEPS) as cluster:
+            self.wait_for(cluster, lambda: self.trained_steps(cluster) >= STEPS // 4)
+            for index in (0, 1):
+                self.trainer(cluster, index).kill()
+            job = cluster.jobs["tandem-trainer"]
+            self.wait_for(cluster, lambda: job.failed)
+            self.assertIn("[TD7012]", self.outputs(cluster))
+            folder = cluster.folder
+        for claim in os.listdir(os.path.join(folder, "claims")):
+            if claim.startswith("state-"):
+                shutil.rmtree(os.path.join(folder, "claims", claim))
+        manifests = manifests_of("overlays/hybrid", STEPS)
+        with pods.Cluster(self.network, manifests, folder, self.secrets) as cluster:
+            self.assertEqual(self.complete(cluster), undisturbed)
+            self.assertIn("resumed at step", self.trainer(cluster, 1).output())
 
 
 if __name__ == "__main__":

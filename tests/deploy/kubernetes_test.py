@@ -17,7 +17,8 @@ script.need_programs("kubectl", package="kubernetes-client")  # its kustomize jo
 import yaml  # pylint: disable=wrong-import-position
 
 KUBERNETES = os.path.join(script.SOURCE, "deploy", "kubernetes")
-VARIANTS = ["base", "overlays/cpu", "overlays/gpu", "overlays/tls"]
+VARIANTS = ["base", "collective", "overlays/collective-tls", "overlays/cpu", "overlays/gpu",
+            "overlays/hybrid", "overlays/tls"]
 # Volumes that the users of the cluster create by hand (docs/guides/kubernetes.md).
 BY_HAND = {"tandem-secret", "tandem-tls-pserver", "tandem-tls-trainer"}
 
@@ -27,8 +28,11 @@ class Manifests:
         text = subprocess.run(["kubectl", "kustomize", os.path.join(KUBERNETES, variant)],
                               capture_output=True, text=True, check=True).stdout
         self.all = list(yaml.safe_load_all(text))
-        self.pservers, self.trainers = self.one("StatefulSet"), self.one("Job")
-        self.service = self.one("Service")
+        self.trainers = self.one("Job")
+        sets = [m for m in self.all if m["kind"] == "StatefulSet"]
+        self.pservers = sets[0] if sets else None  # None: mode collective
+        self.workloads = [*sets, self.trainers]
+        self.services = {m["metadata"]["name"]: m for m in self.all if m["kind"] == "Service"}
 
     def one(self, kind):
         found = [m for m in self.all if m["kind"] == kind]
@@ -42,6 +46,11 @@ class Manifests:
         containers = self.pod(workload)["containers"]
         assert len(containers) == 1
         return containers[0]
+
+    def rendezvous_port(self):
+        """The port of the rendezvous; None: the mode has none."""
+        ports = {p["name"]: p["containerPort"] for p in self.container(self.trainers)["ports"]}
+        return ports.get("rendezvous")
 
     def environment(self, workload):
         return {e["name"]: e.get("value") for e in self.container(workload)["env"]}
@@ -60,30 +69,50 @@ class Kubernetes(unittest.TestCase):
 
     def test_names_and_numbers_agree(self):
         for m in self.manifests:
-            servers, trainers = m.container(m.pservers), m.container(m.trainers)
-            replicas, ranks = m.pservers["spec"]["replicas"], m.trainers["spec"]["completions"]
-            name = m.service["metadata"]["name"]
-            self.assertEqual(m.pservers["spec"]["serviceName"], name)
+            ranks = m.trainers["spec"]["completions"]
+            self.assertEqual(m.environment(m.trainers)["TANDEM_SIZE"], str(ranks))
+            self.assertEqual(m.trainers["spec"]["parallelism"], ranks)
+            self.assertEqual(m.trainers["spec"]["completionMode"], "Indexed")
+            for service in m.services.values():
+                # A process that waits for its peers is not ready, but its name must resolve.
+                self.assertEqual(service["spec"]["clusterIP"], "None")
+                self.assertTrue(service["spec"]["publishNotReadyAddresses"])
+
+    def test_trainers_find_pservers(self):
+        for m in (m for m in self.manifests if m.pservers):
+            servers, ranks = m.container(m.pservers), m.trainers["spec"]["completions"]
+            replicas, name = m.pservers["spec"]["replicas"], m.pservers["spec"]["serviceName"]
+            self.assertIn(name, m.services)
             port = flag_of(servers["args"], "listen").split(":")[1]
             self.assertEqual(m.environment(m.trainers)["TANDEM_PSERVERS"].split(","),
                              [f"{m.pservers['metadata']['name']}-{i}.{name}:{port}"
                               for i in range(replicas)])
             self.assertEqual(flag_of(servers["args"], "trainers"), str(ranks))
-            self.assertEqual(m.environment(m.trainers)["TANDEM_SIZE"], str(ranks))
-            self.assertEqual(m.trainers["spec"]["parallelism"], ranks)
-            self.assertEqual(m.trainers["spec"]["completionMode"], "Indexed")
             job = m.one("ConfigMap")["data"]["job.pbtxt"]
             self.assertIn(f'name: "{flag_of(servers["args"], "job")}"', job)
-            # A pserver that waits for parameters is not ready, but its name must resolve.
-            self.assertTrue(m.service["spec"]["publishNotReadyAddresses"])
             self.assertEqual(m.pservers["spec"]["podManagementPolicy"], "Parallel")
+
+    def test_trainers_meet_at_the_name_of_the_first(self):
+        for m in self.manifests:
+            mode = flag_of(m.container(m.trainers)["args"], "mode")
+            self.assertEqual("TANDEM_RENDEZVOUS" in m.environment(m.trainers), mode != "pserver")
+            self.assertEqual(m.pservers is None, mode == "collective")
+            if mode == "pserver":
+                continue
+            name, service = m.trainers["metadata"]["name"], m.pod(m.trainers)["subdomain"]
+            self.assertIn(service, m.services)
+            self.assertEqual(m.environment(m.trainers)["TANDEM_RENDEZVOUS"],
+                             f"tcp://{name}-0.{service}:{m.rendezvous_port()}")
 
     def test_ports_agree(self):
         for m in self.manifests:
-            for workload, flags in ((m.pservers, ("listen", "status_listen")),
-                                    (m.trainers, ("status_listen",))):
+            for workload in m.workloads:
                 container = m.container(workload)
+                flags = ("listen", "status_listen") if workload is m.pservers \
+                    else ("status_listen",)
                 heard = {int(flag_of(container["args"], f).split(":")[1]) for f in flags}
+                if workload is m.trainers and m.rendezvous_port():
+                    heard.add(m.rendezvous_port())
                 named = {p["name"]: p["containerPort"] for p in container["ports"]}
                 admin = int(flag_of(container["args"], "status_listen").split(":")[1])
                 health = int(flag_of(container["args"], "health_listen").split(":")[1])
@@ -93,17 +122,19 @@ class Kubernetes(unittest.TestCase):
                         self.assertEqual(named[container[probe]["httpGet"]["port"]], health)
                 annotations = workload["spec"]["template"]["metadata"]["annotations"]
                 self.assertEqual(annotations["prometheus.io/port"], str(admin))
-                open_ports = self.ports_let_in(m, workload)
-                self.assertEqual(open_ports, heard, "network.yaml")
-            self.assertEqual({p["port"] for p in m.service["spec"]["ports"]},
-                             {p["containerPort"] for p in m.container(m.pservers)["ports"]
-                              if p["name"] != "http-health"})
+                self.assertEqual(self.ports_let_in(m, workload), heard, "network.yaml")
+                service = workload["spec"].get("serviceName", m.pod(workload).get("subdomain"))
+                if service:
+                    ports = {p["port"] for p in m.services[service]["spec"]["ports"]}
+                    self.assertEqual(ports, heard)
 
     def test_memory_is_limited(self):
         for m in self.manifests:
-            for workload in (m.pservers, m.trainers):
+            for workload in m.workloads:
                 limit = m.container(workload)["resources"]["limits"]["memory"]
                 self.assertRegex(limit, r"^\d+Gi$")
+            if not m.pservers:
+                continue
             messages = int(flag_of(m.container(m.pservers)["args"], "message_memory_mb"))
             limit = m.container(m.pservers)["resources"]["limits"]["memory"]
             self.assertLessEqual(2 * messages, int(limit[:-2]) << 10)
@@ -113,15 +144,27 @@ class Kubernetes(unittest.TestCase):
         ports = set()
         for policy in (m for m in manifests.all if m["kind"] == "NetworkPolicy"):
             chosen = policy["spec"]["podSelector"]["matchLabels"]
-            if chosen.items() <= labels.items():
-                ports |= {p["port"] for rule in policy["spec"]["ingress"] for p in rule["ports"]}
+            if not chosen.items() <= labels.items():
+                continue
+            for rule in policy["spec"]["ingress"]:
+                if "ports" in rule:
+                    ports |= {p["port"] for p in rule["ports"]}
+                else:  # peers, at all ports
+                    self.assertEqual([peer["podSelector"]["matchLabels"] for peer in rule["from"]],
+                                     [chosen])
+                    ports.add(manifests.rendezvous_port())
         return ports
 
     def test_selectors_choose_their_pods(self):
         for m in self.manifests:
-            labels = m.pservers["spec"]["template"]["metadata"]["labels"]
             others = m.trainers["spec"]["template"]["metadata"]["labels"]
-            for selector in (m.service["spec"]["selector"],
+            if "subdomain" in m.pod(m.trainers):
+                chosen = m.services[m.pod(m.trainers)["subdomain"]]["spec"]["selector"]
+                self.assertLessEqual(chosen.items(), others.items())
+            if not m.pservers:
+                continue
+            labels = m.pservers["spec"]["template"]["metadata"]["labels"]
+            for selector in (m.services[m.pservers["spec"]["serviceName"]]["spec"]["selector"],
                              m.pservers["spec"]["selector"]["matchLabels"],
                              m.one("PodDisruptionBudget")["spec"]["selector"]["matchLabels"]):
                 self.assertLessEqual(selector.items(), labels.items())
@@ -129,7 +172,7 @@ class Kubernetes(unittest.TestCase):
 
     def test_least_rights(self):
         for m in self.manifests:
-            for workload in (m.pservers, m.trainers):
+            for workload in m.workloads:
                 pod, container = m.pod(workload), m.container(workload)
                 self.assertTrue(pod["securityContext"]["runAsNonRoot"])
                 self.assertGreater(pod["securityContext"]["runAsUser"], 999)
@@ -145,7 +188,7 @@ class Kubernetes(unittest.TestCase):
 
     def test_every_mount_has_a_volume(self):
         for m in self.manifests:
-            for workload in (m.pservers, m.trainers):
+            for workload in m.workloads:
                 volumes = {v["name"] for v in m.pod(workload)["volumes"]}
                 volumes |= {c["metadata"]["name"]
                             for c in workload["spec"].get("volumeClaimTemplates", [])}
@@ -155,18 +198,15 @@ class Kubernetes(unittest.TestCase):
             self.assertEqual(job, [m.one("ConfigMap")["metadata"]["name"]])
 
     def test_the_programs_accept_every_flag(self):
-        with open(os.path.join(script.SOURCE, "deploy", "kubernetes", "base", "job.pbtxt"),
-                  encoding="utf-8") as file:
-            job = file.read()
         known = subprocess.run([os.path.join(script.BIN, "tandem-pserver"), "--help"],
                                capture_output=True, text=True, check=True).stdout
         for m in self.manifests:
-            for arg in m.container(m.pservers)["args"]:
+            for arg in m.container(m.pservers)["args"] if m.pservers else []:
                 self.assertRegex(known, rf"(?m)^  --{arg[2:].split('=')[0]} ")
             with tempfile.TemporaryDirectory() as folder:
                 path = os.path.join(folder, "job.pbtxt")
                 with open(path, "w", encoding="utf-8") as file:
-                    file.write(job)
+                    file.write(m.one("ConfigMap")["data"]["job.pbtxt"])
                 args = [a.replace("/etc/tandem", folder) for a in m.container(m.trainers)["args"]]
                 done = subprocess.run([os.path.join(script.BIN, "tandem-trainer"), *args, "--check"],
                                       capture_output=True, text=True, check=False)

@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.error
@@ -119,7 +120,7 @@ class Pod:
         self.claims = claims  # the directory of each persistent volume, by the volume's name
         self.host = cluster.network.take()
         self.starts, self.killed = 0, False
-        self.path = os.path.join(cluster.folder, f"{name}.{cluster.next_number()}")
+        self.path = os.path.join(cluster.pods_folder, f"{name}.{cluster.next_number()}")
         os.makedirs(self.path)
         self.volumes = {v["name"]: self.volume(v) for v in self.spec.get("volumes", [])}
         self.volumes.update(claims)
@@ -364,6 +365,7 @@ class Job:
         self.pods, self.complete, self.failures = {}, set(), []
         self.disrupted = set()  # pods that an eviction has ended
         self.failed = ""
+        self.order = list(range(self.spec["completions"]))  # in which pods are made
 
     def make(self, index):
         name, template = f"{self.name}-{index}", self.spec["template"]
@@ -392,7 +394,7 @@ class Job:
 
     def step(self):
         """Acts on what has changed."""
-        for index in range(self.spec["completions"]):
+        for index in self.order:
             if index in self.complete or self.failed:
                 continue
             pod = self.pods.get(index)
@@ -429,7 +431,10 @@ class Cluster:
     def __init__(self, network, manifests, folder, secrets):
         self.network, self.manifests, self.folder = network, manifests, folder
         self.secrets = secrets  # files of each Secret by name
-        self.hosts_file = os.path.join(folder, "hosts")
+        # A later cluster may have the same directory: it finds the persistent volumes.
+        self.pods_folder = tempfile.mkdtemp(prefix="pods-", dir=folder)
+        os.chmod(self.pods_folder, 0o755)
+        self.hosts_file = os.path.join(self.pods_folder, "hosts")
         self.names, self.number = {}, 0
         # Pods have names before they are ready only if the service publishes not-ready addresses.
         self.services = {m["metadata"]["name"] for m in manifests
