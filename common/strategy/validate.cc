@@ -173,19 +173,20 @@ void Validator::CheckHierarchical() {
   const int size = strategy_.hierarchical_allreduce_inter_nranks();
   if (!strategy_.use_hierarchical_allreduce()) {
     if (size == 1) return;
-    return Error(size_name, size_name + " has no effect without use_hierarchical_allreduce: true",
+    return Error(size_name,
+                 size_name + " has no effect without use_hierarchical_allreduce: true [TD1107]",
                  "add use_hierarchical_allreduce: true, or remove it");
   }
   if (size <= 1) {
     return Error("use_hierarchical_allreduce",
                  absl::StrCat("use_hierarchical_allreduce needs a value of ", size_name,
-                              " above 1, but the value is ", size),
+                              " above 1, but the value is ", size, " [TD1104]"),
                  "set it to the number of ranks on one host");
   }
   if (context_.ranks > 0 && context_.ranks % size != 0) {
     Error(size_name,
           absl::StrCat(size_name, ": ", size, " is not a divisor of the number of trainers, ",
-                       context_.ranks),
+                       context_.ranks, " [TD1104]"),
           "use groups of equal size");
   }
 }
@@ -201,14 +202,14 @@ void Validator::CheckDeterministic() {
   }
   if ((shards & (shards - 1)) != 0) {
     return Error("logical_shards",
-                 absl::StrCat("logical_shards: ", shards, " is not a power of two"),
+                 absl::StrCat("logical_shards: ", shards, " is not a power of two [TD1104]"),
                  "use 2, 4, 8, ..., because gradients are added as a binary tree");
   }
   if (context_.ranks > 0 && shards % context_.ranks != 0) {
     Error(
         "deterministic",
         absl::StrCat("deterministic: ", shards, " logical_shards cannot be divided equally among ",
-                     context_.ranks, " ranks and places"),
+                     context_.ranks, " ranks and places [TD1104]"),
         "use 1, 2, 4, ... ranks and places; a different number of shards changes the results");
   }
   if (strategy_.use_hierarchical_allreduce()) {
@@ -357,7 +358,7 @@ void Validator::CheckAmpLists() {
     if (std::find(black.begin(), black.end(), op) == black.end()) continue;
     Error("amp_configs.custom_white_list",
           absl::StrCat("\"", op, "\" is in custom_white_list and in ",
-                       Named("amp_configs.custom_black_list")),
+                       Named("amp_configs.custom_black_list"), " [TD1108]"),
           "keep it in one of them");
   }
 }
@@ -476,7 +477,7 @@ void Validator::CheckShardingGroups() {
   }
   Error(name,
         absl::StrCat("hybrid_dp with groups of ", size,
-                     " ranks (sharding_group_size) does not fit ", ranks, " trainers"),
+                     " ranks (sharding_group_size) does not fit ", ranks, " trainers [TD1104]"),
         fit.empty() ? absl::StrCat("remove hybrid_dp, or start 4, 6, 8, ... trainers, because ",
                                    ranks, " trainers cannot form groups")
                     : absl::StrCat("set sharding_group_size: ", absl::StrJoin(fit, ", ")));

@@ -155,10 +155,19 @@ TEST(Validate, Contradictions) {
       {"adaptive_localsgd: true gradient_merge: true", TrainMode::kCollective,
        "adaptive_localsgd and gradient_merge (job.pbtxt:2:25) exclude each other"},
       {"lars: true lamb: true", TrainMode::kCollective, "exclude each other"},
+      {"deterministic: true logical_shards: 6", TrainMode::kCollective, "6 is not a power of two"},
+      {"deterministic: true logical_shards: 2", TrainMode::kCollective,
+       "2 logical_shards cannot be divided equally among 4 ranks and places"},
+      {"sharding: true sharding_configs { hybrid_dp: true sharding_group_size: 3 }",
+       TrainMode::kCollective, "does not fit 4 trainers"},
   };
   for (const Row& row : rows) {
     const Diagnostics d = Validate(row.text, row.mode, 4);
     EXPECT_THAT(d.ErrorText(), HasSubstr(row.message)) << row.text;
+    for (const Diagnostic& entry : d.entries()) {
+      if (entry.severity == Diagnostic::Severity::kNote) continue;
+      EXPECT_THAT(entry.message, HasSubstr(" [TD11")) << "no error code";
+    }
   }
   EXPECT_TRUE(Validate("mode: PSERVER", TrainMode::kPserver).ok());
   EXPECT_THAT(Validate("slice_var_up: false min_block_size: 9", TrainMode::kPserver).NoteText(),
