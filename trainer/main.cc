@@ -283,7 +283,7 @@ Status Train(JobSources sources) {
     std::fputs((job.notes + job.text + notes).c_str(), stderr);
   }
   if (rank.peers_return) TD_RETURN_IF_ERROR(CheckReturn(*job.config));
-  if (FLAGS_check) return CheckPrograms(*job.config, JobDir(FLAGS_job_file));
+  if (FLAGS_check) return CheckPrograms(*job.config, JobDir(FLAGS_job_file), rank.workers());
   if (elastic) TD_RETURN_IF_ERROR(CheckElastic(LoaderOf(sources), *job.config, rank));
 
   SetNcclEnvironment(*job.config, rank, sources.environment);

@@ -153,6 +153,13 @@ void CheckRest(const JobConfig& config, const strategy::Origins& origins,
                        "enable_rpc_profiler has no effect without a profile of steps [TD1107]",
                        "add profile { dir: \"profile\" }");
   }
+  if (config.strategy().runtime_flags().reader_queue_speed_test_mode() &&
+      !config.checkpoint().dir().empty()) {
+    diagnostics->Error(
+        origins.Of("checkpoint.dir").place,
+        "reader_queue_speed_test_mode does not train, so checkpoint.dir has no effect [TD1107]",
+        "remove one of the two");
+  }
   if (SamplesInStep(config)) CheckSamplesInStep(config, origins, diagnostics);
 }
 

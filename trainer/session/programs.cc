@@ -12,6 +12,9 @@
 #include "trainer/config/effective_job.h"
 #include "trainer/models/job_model.h"
 #include "trainer/modes/local_mode.h"
+#include "trainer/modes/make_mode.h"
+#include "trainer/modes/table_checks.h"
+#include "trainer/reader/input/sampler.h"
 #include "trainer/reader/open.h"
 #include "trainer/session/plan_options.h"
 #include "trainer/session/sample_images.h"
@@ -156,16 +159,34 @@ Status CheckDataNames(const graph::Program& program, const DataConfig& data) {
   return OkStatus();
 }
 
+// Returns the mode of rank 0 of the job, without a connection to other processes. Pipelines and
+// jobs with several places get mode LOCAL, because their ranks have parts of the program.
+StatusOr<TrainingMode> ModeOfRank0(const JobConfig& config, int workers) {
+  RankInfo rank;
+  rank.size = workers;
+  // The modes require addresses, but they connect to none of them before the first step.
+  rank.rendezvous = "127.0.0.1:1";
+  rank.pservers = {"127.0.0.1:1"};
+  const CommonOptions common = CommonOptionsOf(config, rank, ModeSecrets{});
+  if (config.strategy().pipeline() || PlacesOf(config) > 1) return MakeLocalMode(common);
+  return MakeMode(config, rank, common);
+}
+
 }  // namespace
 
-Status CheckPrograms(const JobConfig& config, const std::string& job_dir) {
+Status CheckPrograms(const JobConfig& config, const std::string& job_dir, int workers) {
+  TD_REQUIRE(workers > 0);
   const DistributedStrategy& strategy = config.strategy();
-  const int64_t batch =
-      strategy.pipeline() ? strategy.pipeline_configs().micro_batch() : GlobalBatch(config, 1);
-  const TrainingMode mode = MakeLocalMode(CommonOptionsOf(config, RankInfo{}, ModeSecrets{}));
+  const int64_t global = GlobalBatch(config, workers);
+  const int parts = workers * PlacesOf(config);
+  const int64_t batch = strategy.pipeline()
+                            ? strategy.pipeline_configs().micro_batch()
+                            : reader::ShareOf(static_cast<uint32_t>(global), 0, parts).size;
   TD_RETURN_IF_ERROR(PlanOptionsOf(config, 1).status());
+  TD_ASSIGN_OR_RETURN(const TrainingMode mode, ModeOfRank0(config, workers));
   TD_ASSIGN_OR_RETURN(const JobPrograms programs,
-                      BuildPrograms(config, job_dir, batch, batch, mode));
+                      BuildPrograms(config, job_dir, batch, std::max(batch, global), mode));
+  TD_RETURN_IF_ERROR(RefuseTableRules(programs.train));
   return SamplesInStep(config) ? OkStatus() : CheckDataNames(programs.forward, config.data());
 }
 

@@ -210,10 +210,7 @@ Status Session::Impl::LoadCheckpoint() {
 }
 
 Status Session::Impl::Open() {
-  if (speed_test() && !config_.checkpoint().dir().empty()) {
-    return InvalidArgument(
-        "reader_queue_speed_test_mode does not train, so checkpoint.dir has no effect [TD1107]");
-  }
+  TD_REQUIRE(!speed_test() || config_.checkpoint().dir().empty());  // CheckJob rejects such jobs
   TD_ASSIGN_OR_RETURN(runner_, StepRunner::Make(config_, options_, mode_, clock_));
   steps_total_ = runner_->steps_total();
   if (options_.kept != nullptr) TD_RETURN_IF_ERROR(TakeUp(*options_.kept, runner_->scope()));

@@ -1,3 +1,5 @@
+#include <glog/logging.h>
+
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -34,7 +36,7 @@ Checked CheckJobFile(const strategy::TextFile& file, int ranks) {
   checked.kind = "job";
   const trainer::EffectiveJob job = trainer::CheckJob(&file, {}, ranks, &checked.diagnostics);
   if (checked.diagnostics.ok()) {
-    const Status programs = trainer::CheckPrograms(*job.config, trainer::JobDir(file.name));
+    const Status programs = trainer::CheckPrograms(*job.config, trainer::JobDir(file.name), ranks);
     if (!programs.ok()) {
       checked.diagnostics.Error({.file = file.name}, std::string(programs.message()));
     }
@@ -175,6 +177,7 @@ int RunLint(const Args& args) {
   }
   const StatusOr<bool> as_json = WantsJson(parsed);
   if (!as_json.ok()) return Fail("lint", as_json.status());
+  FLAGS_minloglevel = google::GLOG_WARNING;  // the modes log at INFO what they do with a program
   Json all = Json::array();
   for (const std::string& path : parsed.positional) {
     const StatusOr<strategy::TextFile> file = strategy::ReadTextFile(path);

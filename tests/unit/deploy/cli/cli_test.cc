@@ -294,6 +294,36 @@ TEST_F(CliTest, LintChecksTheWholeJob) {
               HasSubstr("hint: keep one of"));
   EXPECT_THAT(errors(whole + "optimizer { decay_exclude: \".b\" }\n"),
               HasSubstr("no weight decay"));
+  // A batch of 10 has shares of 5 for two ranks, and a first share of 3 for three.
+  const std::string merged = whole + "mode: COLLECTIVE strategy { batch_merge_repeats: 5 }\n";
+  EXPECT_EQ(Tandem({"lint", "--workers=2", Write("good.pbtxt", merged)}), 0) << Err();
+  EXPECT_THAT(errors(merged, {"--workers=3"}),
+              HasSubstr("a batch of 3 samples cannot be divided into 5 equal parts"));
+  EXPECT_THAT(errors(whole + "checkpoint { dir: \"ck\" } strategy { runtime_flags { "
+                             "reader_queue_speed_test_mode: true } }\n"),
+              HasSubstr("does not train, so checkpoint.dir has no effect [TD1107]"));
+}
+
+// The program depends on the mode: pservers and collectives accept what one process rejects, and
+// the other way round.
+TEST_F(CliTest, LintBuildsTheProgramOfTheMode) {
+  const auto job = [this](const std::string& mode, const std::string& optimizer) {
+    return Write(
+        "job.pbtxt",
+        "mode: " + mode +
+            " model { zoo: \"deepfm\" arg { name: \"sparse\" value: \"1\" } }\n"
+            "data { format: \"csv\" dir: \"x\" csv { train_file: \"a\" test_file: \"b\" } }\n"
+            "optimizer { " +
+            optimizer + " }\nglobal_batch_size: 16\n");
+  };
+  const std::string lamb = "type: \"lamb\"", clip = "clip_global_norm: 1";
+  EXPECT_EQ(Tandem({"lint", job("LOCAL", lamb)}), kExitUsage);
+  EXPECT_THAT(Err(), HasSubstr("lamb does not support sparse gradients"));
+  EXPECT_EQ(Tandem({"lint", job("PSERVER", lamb)}), 0) << Err();
+  EXPECT_EQ(Tandem({"lint", "--workers=2", job("COLLECTIVE", lamb)}), 0) << Err();
+  EXPECT_EQ(Tandem({"lint", job("COLLECTIVE", clip)}), 0) << Err();
+  EXPECT_EQ(Tandem({"lint", job("PSERVER", clip)}), kExitUsage);
+  EXPECT_THAT(Err(), HasSubstr("clip_global_norm is not supported in pserver mode"));
 }
 
 // A saved strategy contains its `mode`, and lint checks the strategy for this mode.
