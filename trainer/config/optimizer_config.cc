@@ -117,12 +117,15 @@ void CheckOptimizer(const JobConfig& job, const strategy::Origins& origins,
     diagnostics->Error(place("type"), std::string(def.status().message()));
     return;
   }
+  const graph::OptimizerSpec used = OptimizerSpecOf(job);
   for (const FieldDescriptor* field : SettingsGiven(config)) {
     const std::string attr = AttrName(*field);
-    if (Uses(config.type(), attr)) continue;
+    // The strategy's lars and lamb replace the optimizer by another one.
+    const std::string& type = Uses(config.type(), attr) ? used.type : config.type();
+    if (Uses(type, attr)) continue;
     diagnostics->Error(
         place(std::string(field->name())),
-        absl::StrFormat("optimizer %s has no setting %s [TD1107]", config.type(), field->name()),
+        absl::StrFormat("optimizer %s has no setting %s [TD1107]", type, field->name()),
         "use one of " + absl::StrJoin(TypesThatUse(attr), ", ") + ", which have this setting");
   }
   for (const std::string& part : config.decay_exclude()) {
@@ -131,7 +134,13 @@ void CheckOptimizer(const JobConfig& job, const strategy::Origins& origins,
                        "an entry of optimizer.decay_exclude is empty or contains a comma [TD1104]");
   }
   CheckStrategy(job, origins, diagnostics);
-  if (const auto reach = graph::ReachOf(OptimizerSpecOf(job)); !reach.ok()) {
+  if (config.type() == "ftrl" && config.schedule().warmup_steps() > 0) {
+    diagnostics->Error(place("schedule.warmup_steps"),
+                       "optimizer ftrl divides by the learning rate, but a warm-up starts at "
+                       "rate 0 [TD1108]",
+                       "remove schedule.warmup_steps");
+  }
+  if (const auto reach = graph::ReachOf(used); !reach.ok()) {
     diagnostics->Error(origins.Of("optimizer").place, std::string(reach.status().message()));
   }
 }

@@ -9,8 +9,8 @@ Status Run(UpdateState& s, const KernelArgs& kernel) {
   args.lr = s.lr(kernel);
   if (!(args.lr > 0)) {
     return InvalidArgument(
-        "ftrl divides by the learning rate, which is %g at this step, expected above 0; hint: "
-        "remove the warm-up, because a warm-up starts at 0",
+        "ftrl divides by the learning rate, which is %g at this step, expected above 0 [TD1104]; "
+        "hint: change optimizer.schedule, whose rate becomes 0",
         args.lr);
   }
   return RunUpdate(s, args, kernel);

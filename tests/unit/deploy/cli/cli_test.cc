@@ -294,6 +294,12 @@ TEST_F(CliTest, LintChecksTheWholeJob) {
               HasSubstr("hint: keep one of"));
   EXPECT_THAT(errors(whole + "optimizer { decay_exclude: \".b\" }\n"),
               HasSubstr("no weight decay"));
+  EXPECT_THAT(
+      errors(whole + "optimizer { type: \"ftrl\" schedule { warmup_steps: 3 } }\n"),
+      HasSubstr("ftrl divides by the learning rate, but a warm-up starts at rate 0 [TD1108]"));
+  EXPECT_THAT(
+      errors(whole + "optimizer { type: \"adam\" lazy_mode: true } strategy { lamb: true }\n"),
+      HasSubstr("optimizer lamb has no setting lazy_mode [TD1107]"));
   // A batch of 10 has shares of 5 for two ranks, and a first share of 3 for three.
   const std::string merged = whole + "mode: COLLECTIVE strategy { batch_merge_repeats: 5 }\n";
   EXPECT_EQ(Tandem({"lint", "--workers=2", Write("good.pbtxt", merged)}), 0) << Err();
