@@ -60,7 +60,7 @@ class Checker:
                 if rng.random() < self.share:
                     self._export(folder, verdict)
                 if rng.random() < self.share:
-                    self._resume(one, folder, outcome, verdict)
+                    self._resume(one, folder, outcome, verdict, rng)
         return verdict
 
     @staticmethod
@@ -109,7 +109,9 @@ class Checker:
             self._add(verdict, "no result", "exit code 0 without --result_json")
         elif outcome.result.get("steps") != jobs.STEPS:
             self._add(verdict, "steps", f"{outcome.result.get('steps')} instead of {jobs.STEPS}")
-        if promises.is_on(one, "runtime_flags.check_nan_inf") and not _finite(outcome.loss):
+        measures = promises.is_on(one, "runtime_flags.reader_queue_speed_test_mode")
+        if promises.is_on(one, "runtime_flags.check_nan_inf") and not measures \
+                and not _finite(outcome.loss):
             self._add(verdict, "nan", f"check_nan_inf, and the loss is {outcome.loss}")
 
     def _bits(self, one, folder, outcome, verdict, rng):
@@ -156,8 +158,9 @@ class Checker:
             if not arrays.files or any(arrays[name].dtype.hasobject for name in arrays.files):
                 self._add(verdict, "export", "the file has no arrays")
 
-    def _resume(self, one, folder, outcome, verdict):
-        """A job that continues from the whole job's checkpoint of its middle ends with the same bits."""
+    def _resume(self, one, folder, outcome, verdict, rng):
+        """A job that continues from the whole job's first checkpoint ends with the same bits, also as
+        another job with the same bits: in another mode, with another number of servers or ranks."""
         if not promises.resumable(one) or "checkpoint.every_steps" in one.job:
             return
         middle = str(jobs.STEPS // 2)
@@ -172,14 +175,19 @@ class Checker:
             return
         for name in saved[1:]:
             shutil.rmtree(folder.file(os.path.join("whole", name)))
-        verdict.checked.append("resume")
-        rest = folder.run(saving, "whole")
+        others = promises.references(saving, self.fits)[1:]
+        reason, other = rng.choice(others) if others and rng.random() < 0.6 else ("itself", saving)
+        rest = folder.run(other.copy(job={**other.job, "checkpoint.every_steps": middle}), "whole")
+        if rest.refused and other is not saving:
+            return
+        verdict.checked.append("resume" if other is saving else "resume elsewhere")
         if not rest.ran:
             self._add(verdict, "resume", f"exit code {rest.code}\n{rest.output[-2500:]}")
         elif rest.sha != whole.sha or whole.sha != outcome.sha:
-            self._add(verdict, "resume bits", f"whole {outcome.sha[:12]}, with checkpoints "
-                      f"{whole.sha[:12]}, resumed {rest.sha[:12]} (loss {outcome.loss}, "
-                      f"{whole.loss}, {rest.loss})")
+            self._add(verdict, f"resume bits: {reason}",
+                      f"whole {outcome.sha[:12]}, with checkpoints {whole.sha[:12]}, resumed "
+                      f"{rest.sha[:12]} (loss {outcome.loss}, {whole.loss}, {rest.loss}) as "
+                      f"{other.to_json()}")
         for thing in whole.left + rest.left:
             self._add(verdict, "left " + thing.split()[0], thing)
 
