@@ -96,8 +96,13 @@ TEST_F(ClickTest, LearnsWithTheSameBitsDenseAndSparse) {
   const JobRun pserver = RunJob("pserver", {"--servers=2", "--workers=2"}, {});
   EXPECT_EQ(pserver.result.params_sha256, collective.result.params_sha256);
   EXPECT_EQ(pserver.result.auc, collective.result.auc);
-  EXPECT_THAT(collective.output,
-              testing::HasSubstr("2 sparse gradients are sent as dense gradients"));
+  EXPECT_THAT(
+      collective.output,
+      testing::HasSubstr("2 sparse gradients are sent as dense gradients, because this mode "
+                         "sends only dense ones, with the same result"));
+  const JobRun decay =
+      RunJob("decay", {"--mode=collective", "--nproc=2"}, {"--optimizer.l2_decay=0.1"});
+  EXPECT_THAT(decay.output, testing::HasSubstr("l2_decay concern all rows of a table"));
   EXPECT_THAT(pserver.output, testing::HasSubstr("2 tables on the servers"));
   EXPECT_NEAR(pserver.result.auc, dense.result.auc, 0.01);
 }
