@@ -75,6 +75,11 @@ std::string HintOfCrash(const Failure& failure) {
 
 // Returns a hint for the user, which depends on the exit code (common/base/status.h).
 std::string Hint(const Failure& failure, const std::vector<std::string>& words) {
+  if (failure.role == "host") {
+    return "check the host and its network, and start the job again; with --max_restarts=N the "
+           "ranks of a lost host wait for a tandemrun that replaces it, and with --nproc=MIN:MAX "
+           "the others continue";
+  }
   if (failure.silent_s > 0) {
     return "set --max_restarts=N to restart a process that hangs or is stopped (SIGSTOP); set also "
            "--pserver_data_dir=DIR if the process is a pserver";
@@ -111,6 +116,12 @@ std::string FailureText(const std::string& job, const Failure& failure,
                         const std::vector<std::string>& others, const std::string& error_file) {
   TD_REQUIRE(!failure.role.empty());
   std::string text = absl::StrFormat("tandemrun: error: job \"%s\" failed\n", job);
+  if (failure.role == "host") {
+    text +=
+        "  first failure  " + absl::StrFormat("%s: %s [TD3016]", failure.host, failure.text) + "\n";
+    text += absl::StrFormat("  details        %s\n", error_file);
+    return text + "hint: " + Hint(failure, {}) + "\n";
+  }
   text += absl::StrFormat("  first failure  %s %d on host %s (pid %d): %s, after %.1f s\n",
                           failure.role, failure.rank, failure.host, failure.pid,
                           WhatHappened(failure), failure.after_s);

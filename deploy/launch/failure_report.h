@@ -5,25 +5,9 @@
 #include <vector>
 
 #include "common/base/status.h"
-#include "deploy/launch/launch_plan.h"
+#include "deploy/launch/process/failure.h"
 
 namespace tandem::deploy {
-
-struct Failure {
-  std::string role;  // role of the process: "pserver" or "trainer"
-  int rank = 0;
-  std::string host;
-  int64_t pid = 0;
-  ExitState exit;
-  bool early = false;  // true: a pserver exited with 0 before the launcher requested its stop
-  bool stuck = false;  // true: killed because it did not end after the launcher requested its stop
-  // Seconds without a reply after which the process was killed; 0: not killed for this reason.
-  double silent_s = 0;
-  double after_s = 0;  // seconds since the start of the job
-  std::string time;    // wall-clock time in UTC, ISO 8601
-  std::string log_file;
-  std::vector<std::string> last_lines;
-};
 
 // Returns the exit code of the job: the exit code of the process that failed first, or 128 + signal
 // if a signal ended this process. 1: a pserver ended too early, or a process did not stop when

@@ -11,11 +11,6 @@ namespace {
 
 constexpr size_t kReportLines = 20;
 
-// Returns whether a process failed only because another process failed or did not reply.
-bool IsConsequence(const ExitState& exit) {
-  return exit.signal == 0 && (exit.code == kExitLostPeer || exit.code == kExitUnavailable);
-}
-
 Failure FailureOf(JobProcess& process, Time started) {
   Failure failure;
   failure.role = process.plan->Kind();
@@ -42,9 +37,11 @@ const Failure& FirstFailure::get() const {
   return *failure_;
 }
 
-void FirstFailure::Blame(JobProcess& process) {
+Failure FirstFailure::Describe(JobProcess& process) const { return FailureOf(process, started_); }
+
+void FirstFailure::Adopt(const Failure& failure) {
   TD_REQUIRE(!known());
-  failure_ = FailureOf(process, started_);
+  failure_ = failure;
 }
 
 void FirstFailure::BlameOneOf(const std::vector<JobProcess*>& failed) {
@@ -55,7 +52,7 @@ void FirstFailure::BlameOneOf(const std::vector<JobProcess*>& failed) {
       culprit = process;
     }
   }
-  if (culprit != nullptr) Blame(*culprit);
+  if (culprit != nullptr) Adopt(Describe(*culprit));
 }
 
 void FirstFailure::PreferUnresponsive(const JobProcesses& processes, Duration grace) {

@@ -21,8 +21,11 @@ class FirstFailure {
   // Returns the first failure. REQUIRES: known().
   const Failure& get() const;
 
-  // Records the failure of `process` as the first failure. REQUIRES: !known().
-  void Blame(JobProcess& process);
+  // Returns how `process`, which has ended or was killed, failed.
+  Failure Describe(JobProcess& process) const;
+  // Records the first failure of the job, which may have happened on another host. REQUIRES:
+  // !known().
+  void Adopt(const Failure& failure);
   // Records one of the processes `failed` as the first failure. These processes ended between two
   // checks, so their order is unknown. A process that failed by itself has precedence over a
   // process that failed only because of another process. Does nothing if a failure is known or

@@ -36,12 +36,6 @@ bool JobProcesses::AnyRunning(Role role) const {
                      [role](const auto& p) { return p->is(role) && p->running(); });
 }
 
-bool JobProcesses::AnyDone() const {
-  return std::any_of(all_.begin(), all_.end(), [](const auto& p) {
-    return !p->is(Role::kReplica) && !p->running() && p->exit().ok();
-  });
-}
-
 JobProcess* JobProcesses::Find(const NamedProcess& name) const {
   const Role role = name.kind == "pserver" ? Role::kPserver : Role::kTrainer;
   int rank = name.number;
@@ -56,15 +50,6 @@ std::string JobProcesses::NameOf(const NamedProcess& name) const {
   const JobProcess* const process = Find(name);
   return process != nullptr ? process->plan->Name()
                             : absl::StrFormat("%s %d", name.kind, name.number);
-}
-
-std::vector<int> JobProcesses::MemberRanks() const {
-  std::vector<int> ranks;
-  for (const auto& p : all_) {
-    if (p->is(Role::kTrainer) && p->member && p->running()) ranks.push_back(p->plan->rank);
-  }
-  std::sort(ranks.begin(), ranks.end());
-  return ranks;
 }
 
 std::vector<JobProcess*> JobProcesses::CollectEnded() {

@@ -31,15 +31,11 @@ class JobProcesses {
 
   bool Has(Role role) const;  // returns whether a process, running or ended, has this role
   bool AnyRunning(Role role) const;
-  // Returns whether at least one of the pservers and trainers has ended with exit code 0.
-  bool AnyDone() const;
   // Returns the running process that a report names: of a pserver with standbys, its primary. null:
   // no running process has this name.
   JobProcess* Find(const NamedProcess& name) const;
   // Returns the name of the process for the user, such as "heter worker 3".
   std::string NameOf(const NamedProcess& name) const;
-  // Returns the ranks of the running trainers that are members of the world, in ascending order.
-  std::vector<int> MemberRanks() const;
   // Returns the processes that have ended since the last call.
   std::vector<JobProcess*> CollectEnded();
   void Signal(Role role, int signal);

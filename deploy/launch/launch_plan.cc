@@ -300,6 +300,12 @@ bool HasRemote(const LaunchOptions& options) {
          std::any_of(options.workers.endpoints.begin(), options.workers.endpoints.end(), remote);
 }
 
+std::vector<int> HostNumbers(const std::vector<ProcessEndpoint>& processes) {
+  std::vector<int> numbers;
+  for (const ProcessEndpoint& e : processes) numbers.push_back(e.host_number);
+  return numbers;
+}
+
 Status ChooseTls(const LaunchOptions& options, LaunchPlan& plan) {
   plan.tls_dir = options.security.tls_dir;
   plan.make_tls = options.security.make_tls;
@@ -446,6 +452,7 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   plan.replicas = options.pservers.replicas;
   plan.pserver_data_dir = options.pservers.data_dir;
   plan.pservers = JoinEndpoints(options.pservers.endpoints);
+  plan.hosts = {HostNumbers(options.workers.endpoints), HostNumbers(options.pservers.endpoints)};
   plan.workers = static_cast<int>(options.workers.endpoints.size());
   plan.heter_workers = options.workers.heter;
   plan.trainers = plan.workers - plan.heter_workers;
@@ -470,7 +477,7 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
       AddReplicas(options, settings, after(servers + options.workers.endpoints.size()), plan));
   int local_size = 0, local_rank = 0;
   for (const ProcessEndpoint& e : options.workers.endpoints) local_size += e.local ? 1 : 0;
-  plan.remote_workers = local_size < plan.workers;
+  plan.hosts.remote_workers = local_size < plan.workers;
   for (int i = 0; i < plan.workers; ++i) {
     if (!options.workers.endpoints[static_cast<size_t>(i)].local) continue;
     plan.processes.push_back(Trainer(options, plan, i, local_rank++, local_size));

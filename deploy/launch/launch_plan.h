@@ -48,6 +48,12 @@ struct ProcessPlan {
   std::string Name() const;
 };
 
+// The number of the host of each trainer and of each pserver, by rank (deploy/launch/hosts).
+struct HostsOfRanks {
+  std::vector<int> workers, pservers;
+  bool remote_workers = false;  // true: some trainers are not on this host
+};
+
 struct LaunchPlan {
   std::string job_name;
   LaunchMode mode = LaunchMode::kLocal;
@@ -68,7 +74,7 @@ struct LaunchPlan {
   int heter_workers = 0;         // number of heter workers, which have the highest worker numbers
   std::string pservers;          // addresses of all pservers, such as "a:1,b:2"
   int trainers = 0;              // number of trainers for which the pservers wait
-  bool remote_workers = false;
+  HostsOfRanks hosts;            // the hosts of trainers and pservers
   bool insecure_allow_network = false;  // true: network traffic without encryption is allowed
   // Path of the FIFO to which processes report their waits (rank_reports.h). Empty: no FIFO.
   std::string silent_fifo;

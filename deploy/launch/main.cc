@@ -1,14 +1,18 @@
 // tandemrun: starts and supervises the pservers and trainers of a job on this machine.
 #include <cstdio>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "common/base/check.h"
 #include "common/base/error_text.h"
 #include "common/os/core_limit.h"
 #include "common/os/host_limits.h"
 #include "common/rpc/grpc_log.h"
 #include "deploy/launch/job_files.h"
+#include "deploy/launch/job_hosts.h"
 #include "deploy/launch/launch_plan.h"
 #include "deploy/launch/options/launch_options.h"
 #include "deploy/launch/supervisor.h"
@@ -17,10 +21,12 @@ namespace tandem::deploy {
 namespace {
 
 constexpr char kUsage[] =
-    "tandemrun: starts a job on this machine (on several: run the same command on each)\n"
+    "tandemrun: starts a job on this machine; on several, run the same command with --hosts on "
+    "each\n"
     "  tandemrun --servers=2 --workers=2 job.pbtxt          parameters on 2 pservers\n"
     "  tandemrun --mode=collective --nproc=2 job.pbtxt      gradients reduced among 2 ranks\n"
     "  tandemrun --mode=local job.pbtxt                     one process\n"
+    "  tandemrun --hosts=2 --nproc=2 --rendezvous=tcp://HOST:PORT --secret_file=FILE job.pbtxt\n"
     "  ... job.pbtxt --epochs=3                             fields of the job (proto/job.proto)\n"
     "  ... job.pbtxt -- --log_format=json                   flags of tandem-trainer after --\n"
     "\n";
@@ -37,6 +43,11 @@ void PrintStatusPage(const LaunchPlan& plan) {
 StatusOr<int> Launch(const ParsedArgs& args) {
   const Environment env = WithoutRanks(CurrentEnvironment());
   TD_ASSIGN_OR_RETURN(LaunchOptions options, MakeLaunchOptions(args, ProgramDir()));
+  std::unique_ptr<HostGroup> group;  // null: the job runs on this host only
+  if (options.hosts.several() && options.dry_run) Apply(ExampleLayout(options), options);
+  if (options.hosts.several() && !options.dry_run) {
+    TD_ASSIGN_OR_RETURN(group, JoinHosts(env, TANDEM_VERSION, options));
+  }
   TD_ASSIGN_OR_RETURN(const LaunchPlan plan, MakeLaunchPlan(options, env));
   if (options.dry_run) {
     std::fputs(Describe(plan).c_str(), stdout);
@@ -45,12 +56,19 @@ StatusOr<int> Launch(const ParsedArgs& args) {
   // The secrets exist until this object is destroyed, after the job has ended.
   TD_ASSIGN_OR_RETURN(const HeldSecrets secrets, PrepareFiles(plan));
   if (!options.supervision.quiet) {
-    std::fprintf(stderr, "tandemrun: job \"%s\", mode %s: %s, logs in %s\n", plan.job_name.c_str(),
-                 ModeName(plan.mode), plan.Counts(" + ").c_str(), plan.log_dir.c_str());
+    const std::string host = group == nullptr
+                                 ? ""
+                                 : absl::StrFormat(", host %d of %d", group->layout().number,
+                                                   group->layout().hosts.size());
+    std::fprintf(stderr, "tandemrun: job \"%s\", mode %s: %s%s, logs in %s\n",
+                 plan.job_name.c_str(), ModeName(plan.mode), plan.Counts(" + ").c_str(),
+                 host.c_str(), plan.log_dir.c_str());
     PrintStatusPage(plan);
   }
-  Supervisor supervisor(plan, {env, options.supervision.grace_s, options.supervision.max_restarts,
-                               options.supervision.quiet});
+  Supervisor supervisor(plan,
+                        {env, options.supervision.grace_s, options.supervision.max_restarts,
+                         options.supervision.quiet},
+                        std::move(group));
   return supervisor.Run();
 }
 

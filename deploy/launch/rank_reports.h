@@ -8,21 +8,9 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/os/fd.h"
+#include "deploy/launch/hosts/job_messages.h"
 
 namespace tandem::deploy {
-
-// A process in a report: its kind ("trainer", "pserver" or "caller") and its number among the
-// processes of this kind.
-struct NamedProcess {
-  std::string kind;
-  int number = 0;
-};
-
-struct ProcessWait {
-  NamedProcess who, whom;
-  // The time waited and its limits, as in LauncherWait (common/launcher/launcher_words.h).
-  Duration waited{}, limit{}, start_limit{};
-};
 
 struct RankReports {
   std::vector<ProcessWait> waits;

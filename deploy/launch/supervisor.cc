@@ -37,11 +37,29 @@ int CallersPerWorker(const LaunchPlan& plan) {
   return std::max(1, plan.trainers / std::max(1, plan.workers));
 }
 
+// Time for which a lost peer is not taken for the cause of a failure on several hosts. The host of
+// the cause reports it within this time.
+constexpr Duration kPatience = std::chrono::seconds(2);
+constexpr Duration kLeaveMax = std::chrono::seconds(2);
+constexpr Duration kFirstOrderMax = std::chrono::seconds(10);
+
+JobDirector::Settings DirectorSettings(const LaunchPlan& plan, int max_restarts, bool alone) {
+  JobDirector::Settings settings;
+  settings.host_of = plan.hosts.workers;
+  settings.pserver_hosts = plan.hosts.pservers;
+  settings.ranks_least = plan.ranks_least;
+  settings.max_restarts = max_restarts;
+  settings.ranks_return = plan.ranks_return();
+  if (!alone) settings.patience = kPatience;
+  return settings;
+}
+
 }  // namespace
 
-Supervisor::Supervisor(const LaunchPlan& plan, Options options)
+Supervisor::Supervisor(const LaunchPlan& plan, Options options, std::unique_ptr<HostGroup> group)
     : plan_(plan),
       options_(std::move(options)),
+      group_(group != nullptr ? std::move(group) : std::make_unique<HostGroup>()),
       started_(SteadyNow()),
       journal_(plan.log_dir, options_.name),
       processes_(CallersPerWorker(plan)),
@@ -63,6 +81,7 @@ StatusOr<int> Supervisor::Run() {
   int code = 0;
   if (status.ok()) {
     Loop();
+    group_->Leave(kLeaveMax);
     processes_.FlushOutput(kFlushMax);
     if (not_started_.ok() || failure_.known()) code = Conclude();
   }
@@ -83,14 +102,12 @@ Status Supervisor::StartAll() {
   if (signals_.get() < 0)
     return ResourceExhausted("cannot create a signal descriptor: %s", ErrnoText(errno));
   if (!plan_.silent_fifo.empty()) TD_RETURN_IF_ERROR(reports_.Open(plan_.silent_fifo));
-  if (plan_.elastic()) {
-    std::vector<int> all(static_cast<size_t>(plan_.workers));
-    std::iota(all.begin(), all.end(), 0);
-    TD_RETURN_IF_ERROR(world_.Publish(std::move(all), Over()));
-  }
+  group_->Begin(DirectorSettings(plan_, options_.max_restarts, group_->alone()));
+  if (plan_.elastic()) TD_RETURN_IF_ERROR(OpenWorld());
   TD_RETURN_IF_ERROR(sockets_.Open(plan_));
   for (const ProcessPlan& p : plan_.processes) {
-    const Status status = Annotate(Start(p), p.Name());
+    const bool replaces = group_->layout().replaces;
+    const Status status = Annotate(Start(p, replaces, !(replaces && plan_.elastic())), p.Name());
     if (status.code() == StatusCode::kNotFound) {
       return NotFound(
           "a program of the job is missing: %s [TD7001]; hint: build the program with "
@@ -100,6 +117,24 @@ Status Supervisor::StartAll() {
     TD_RETURN_IF_ERROR(status);
   }
   return OkStatus();
+}
+
+// Writes the first world that the ranks of this host see.
+Status Supervisor::OpenWorld() {
+  if (!group_->layout().replaces) {
+    std::vector<int> all(static_cast<size_t>(plan_.workers));
+    std::iota(all.begin(), all.end(), 0);
+    return world_.Publish(JobDirector::kFirstWorld, std::move(all), /*over=*/false);
+  }
+  // The leading host sends the present world to a host that replaces another one.
+  const Time deadline = SteadyNow() + kFirstOrderMax;
+  while (world_.version() == 0 && !failure_.known() && SteadyNow() < deadline) {
+    std::vector<pollfd> fds = group_->Sockets();
+    poll(fds.data(), fds.size(), kPollMsMax);
+    CarryOutOrders();
+  }
+  if (world_.version() > 0) return OkStatus();
+  return DeadlineExceeded("the leading host did not send the members of the job [TD3016]");
 }
 
 Status Supervisor::Start(const ProcessPlan& plan, bool again, bool member) {
@@ -147,7 +182,8 @@ Status Supervisor::OpenOutput(JobProcess& process, SpawnRequest& request) {
 
 void Supervisor::Loop() {
   while (processes_.AnyRunning(Role::kTrainer) || processes_.AnyRunning(Role::kPserver) ||
-         processes_.AnyRunning(Role::kReplica)) {
+         processes_.AnyRunning(Role::kReplica) ||
+         (!group_->alone() && stop_.phase() != StopSequence::Phase::kStoppingPservers)) {
     WaitForEvents();
     signalfd_siginfo info;
     while (read(signals_.get(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
@@ -155,6 +191,7 @@ void Supervisor::Loop() {
     }
     HandleReports();
     OnEnded(processes_.CollectEnded());
+    CarryOutOrders();
     StartReplicas();
     if (!stop_.stopping()) groups_.Step(SteadyNow());
     Advance();
@@ -164,13 +201,14 @@ void Supervisor::Loop() {
 
 void Supervisor::WaitForEvents() {
   int timeout_ms = kPollMsMax;
-  if (stop_.kill_at() != Time::max()) {
-    timeout_ms = static_cast<int>(
-        std::clamp<int64_t>(Millis(stop_.kill_at() - SteadyNow()) + 1, 0, kPollMsMax));
+  if (const Time next = std::min(stop_.kill_at(), group_->wakeup()); next != Time::max()) {
+    timeout_ms =
+        static_cast<int>(std::clamp<int64_t>(Millis(next - SteadyNow()) + 1, 0, kPollMsMax));
   }
   // While a job stops, the supervisor does not read the reports of pservers' members.
   std::vector<pollfd> fds;
   if (!stop_.stopping()) fds = groups_.Sockets();
+  for (const pollfd& socket : group_->Sockets()) fds.push_back(socket);
   fds.push_back({signals_.get(), POLLIN, 0});
   fds.push_back({reports_.fd(), POLLIN, 0});
   processes_.Poll(std::move(fds), timeout_ms);
@@ -179,7 +217,12 @@ void Supervisor::WaitForEvents() {
 void Supervisor::OnSignal(int signal) {
   if (signal == SIGWINCH) return processes_.CopyWindowSize();
   if (signal == SIGCHLD) return;  // CollectEnded checks every process for its end
-  if (signal == SIGUSR1) return StartLostRanks();
+  if (signal == SIGUSR1) return group_->Report({.kind = JobReport::Kind::kStartLost});
+  group_->Report({.kind = JobReport::Kind::kSignal, .number = signal});
+  Stop(signal);
+}
+
+void Supervisor::Stop(int signal) {
   switch (stop_.TakeSignal(signal, SteadyNow())) {
     case StopSequence::Request::kRepeated:
       return;
@@ -200,7 +243,9 @@ void Supervisor::HandleReports() {
   for (const NamedProcess& name : reports.here) {
     if (JobProcess* const process = processes_.Find(name)) process->here = true;
   }
-  for (const int rank : reports.ready) Admit(rank);
+  for (const int rank : reports.ready) {
+    group_->Report({.kind = JobReport::Kind::kReady, .number = rank});
+  }
   for (const ProcessWait& wait : reports.waits) OnWait(wait);
   for (const int rank : reports.promoted) Promote(rank);
 }
@@ -208,6 +253,9 @@ void Supervisor::HandleReports() {
 void Supervisor::OnWait(const ProcessWait& wait) {
   if (stop_.stopping() || failure_.known()) return;
   JobProcess* const process = processes_.Find(wait.whom);
+  if (process == nullptr && !group_->alone()) {
+    group_->Report({.kind = JobReport::Kind::kWait, .wait = wait});
+  }
   if (process == nullptr) return;
   const WaitVerdict verdict = process->Judge(wait, SteadyNow());
   if (verdict == WaitVerdict::kIgnore) return;
@@ -228,9 +276,9 @@ void Supervisor::OnWait(const ProcessWait& wait) {
   journal_.Note("silent", name, process->process->pid(), text);
   process->unresponsive = wait.waited;
   process->process->Signal(SIGKILL);
-  // Records the process as the first failure now, because other processes may fail without it
-  // before the supervisor notices its end.
-  if (!plan_.elastic() && !MayRestart(*process->plan)) failure_.Blame(*process);
+  JobReport report{.kind = JobReport::Kind::kUnresponsive};
+  report.ended.push_back(EndOf(*process));
+  group_->Report(report);
 }
 
 std::string Supervisor::ObstacleToPromotion(int rank) const {
@@ -253,7 +301,7 @@ std::string Supervisor::ObstacleToPromotion(int rank) const {
         "the old primary needs a restart, and %d of %d restarts are used (--max_restarts)",
         restarts_ + killed, options_.max_restarts);
   }
-  return MayRestart(*primary->plan) ? "" : "the job is ending";
+  return primary->plan->can_return && !over_ ? "" : "the job is ending";
 }
 
 void Supervisor::Promote(int rank) {
@@ -281,11 +329,24 @@ void Supervisor::OnEnded(std::vector<JobProcess*> ended) {
   }
   HandleReplicas(ended);
   if (!stop_.stopping()) {
-    LoseRanks(ended);
     ReleaseDrained(ended);
-    Restart(ended);
-    LoseRanks(ended);  // handles the killed ranks that Restart() did not restart
-    BlameOneOf(ended);
+  }
+  // On several hosts the director also counts processes that end while the job stops.
+  if (!ended.empty() && (!stop_.stopping() || !group_->alone())) {
+    JobReport report{.kind = JobReport::Kind::kEnded};
+    std::vector<const ProcessPlan*> plans;
+    for (JobProcess* const process : ended) {
+      report.ended.push_back(EndOf(*process));
+      plans.push_back(process->plan);
+    }
+    group_->Report(report);
+    ended.clear();  // an order may replace these processes
+    CarryOutOrders();
+    for (const ProcessPlan* const plan : plans) {
+      if (plan->role == Role::kPserver && FindEnded(plan->Name()) != nullptr) {
+        sockets_.Release(plan->rank);
+      }
+    }
   }
   // A pserver that exits with a code other than 0 after its stop was requested has lost data. A
   // standby that does so is no failure of the job, because its primary has the same data.
@@ -296,8 +357,30 @@ void Supervisor::OnEnded(std::vector<JobProcess*> ended) {
 }
 
 bool Supervisor::WasStopped(const JobProcess& process) const {
-  return process.is(Role::kPserver) && process.exit().ok() && stop_.running() &&
-         processes_.AnyRunning(Role::kTrainer);
+  return process.is(Role::kPserver) && process.exit().ok() && stop_.running() && TrainersRun();
+}
+
+ProcessEnd Supervisor::EndOf(JobProcess& process) const {
+  ProcessEnd end{.name = process.plan->Name(), .can_return = process.plan->can_return};
+  if (process.is(Role::kTrainer)) end.rank = process.plan->rank;
+  if (process.running()) {  // it hangs, and was killed
+    end.killed = end.lost = end.failed = true;
+  } else {
+    const ExitState exit = process.exit();
+    end.done = process.is(Role::kTrainer) && exit.ok();
+    end.killed = exit.signal != 0;
+    end.lost = end.killed || WasStopped(process) || process.StorageFailed();
+    end.failed = !exit.ok() || WasStopped(process);
+  }
+  if (end.failed) end.failure = failure_.Describe(process);
+  return end;
+}
+
+JobProcess* Supervisor::FindEnded(const std::string& name) const {
+  for (const auto& process : processes_.all()) {
+    if (process->seen_end && process->plan->Name() == name) return process.get();
+  }
+  return nullptr;
 }
 
 bool Supervisor::IsDrained(const JobProcess& process) const {
@@ -306,7 +389,7 @@ bool Supervisor::IsDrained(const JobProcess& process) const {
 }
 
 void Supervisor::ReleaseDrained(std::vector<JobProcess*>& ended) {
-  if (!processes_.AnyRunning(Role::kTrainer)) return;
+  if (!TrainersRun()) return;
   std::erase_if(ended, [this](JobProcess* process) {
     // The exit status does not matter, because a drained pserver may also be killed.
     if (!IsDrained(*process)) return false;
@@ -314,20 +397,6 @@ void Supervisor::ReleaseDrained(std::vector<JobProcess*>& ended) {
     sockets_.Release(process->plan->rank);
     return true;
   });
-}
-
-void Supervisor::Restart(std::vector<JobProcess*>& ended) {
-  for (size_t i = 0; i < ended.size();) {
-    JobProcess* const old = ended[i];
-    const bool lost = old->exit().signal != 0 || WasStopped(*old) || old->StorageFailed();
-    if (!lost || !MayRestart(*old->plan)) {
-      if (old->is(Role::kPserver)) sockets_.Release(old->plan->rank);
-      ++i;
-      continue;
-    }
-    ended.erase(ended.begin() + static_cast<ptrdiff_t>(i));
-    StartAgain(*old, /*member=*/true);
-  }
 }
 
 void Supervisor::HandleReplicas(std::vector<JobProcess*>& ended) {
@@ -365,14 +434,9 @@ void Supervisor::StartReplicas() {
   }
 }
 
-bool Supervisor::MayRestart(const ProcessPlan& plan) const {
-  return plan.can_return && restarts_ < options_.max_restarts && !Over();
-}
-
-void Supervisor::StartAgain(JobProcess& old, bool member) {
-  TD_REQUIRE(restarts_ < options_.max_restarts);
+void Supervisor::StartAgain(JobProcess& old, int number, bool member) {
   const ProcessPlan& plan = *old.plan;
-  ++restarts_;
+  restarts_ = number;
   journal_.Note("restarted", plan.Name(), 0,
                 absl::StrFormat("%d of %d", restarts_, options_.max_restarts));
   const std::string how = old.StorageFailed()      ? "ended by a storage error"
@@ -396,7 +460,11 @@ void Supervisor::Replace(const JobProcess& old, bool member) {
   // The process could not be restarted, and the other processes would wait for it. Therefore the
   // job ends with this error (not_started_).
   // An elastic job continues without a rank that is no member yet.
-  if (not_started_.ok() && (member || !plan_.elastic())) not_started_ = why;
+  if (!not_started_.ok() || (!member && plan_.elastic())) return;
+  not_started_ = why;
+  if (!group_->alone()) {
+    group_->Report({.kind = JobReport::Kind::kNotStarted, .text = std::string(why.message())});
+  }
 }
 
 void Supervisor::BlameOneOf(const std::vector<JobProcess*>& ended) {
@@ -407,65 +475,58 @@ void Supervisor::BlameOneOf(const std::vector<JobProcess*>& ended) {
   failure_.BlameOneOf(failed);
 }
 
+// ---- Orders of the director ---------------------------------------------------------------------
+
+void Supervisor::CarryOutOrders() {
+  for (const JobOrder& order : group_->Step(SteadyNow())) CarryOut(order);
+}
+
+void Supervisor::CarryOut(const JobOrder& order) {
+  using Kind = JobOrder::Kind;
+  switch (order.kind) {
+    case Kind::kRestart: {
+      JobProcess* const old = FindEnded(order.process);
+      if (old != nullptr && !stop_.stopping()) StartAgain(*old, order.number, order.member);
+      return;
+    }
+    case Kind::kWorld:
+      return EnterWorld(order);
+    case Kind::kFailed:
+      if (!failure_.known() && !stop_.stopping()) failure_.Adopt(order.failure);
+      return;
+    case Kind::kSignal:
+      return Stop(order.number);
+    case Kind::kFinish:
+      finished_ = true;
+      return;
+    case Kind::kStartLost:
+      return StartLostRanks();
+    case Kind::kWait:
+      return OnWait(order.wait);
+    case Kind::kNote:
+      journal_.Note(order.event.c_str(), order.process, 0, order.text);
+      if (!order.shown.empty()) journal_.Say(order.shown);
+      return;
+  }
+}
+
 // ---- Elastic jobs -------------------------------------------------------------------------------
 
-void Supervisor::PublishWorld() {
-  const std::vector<int> ranks = processes_.MemberRanks();
+void Supervisor::EnterWorld(const JobOrder& order) {
+  over_ = order.over;
+  const std::vector<int>& ranks = order.members;
   for (const auto& process : processes_.all()) {
-    if (options_.quiet || !process->is(Role::kTrainer)) continue;
+    if (!process->is(Role::kTrainer)) continue;
+    process->member = std::ranges::binary_search(ranks, process->plan->rank);
     const bool shown = !ranks.empty() && process->plan->rank == ranks[0];
-    process->ShowOn(shown ? shown_stdout() : -1);
+    if (!options_.quiet) process->ShowOn(shown ? shown_stdout() : -1);
   }
-  const Status status = world_.Publish(ranks, Over());
+  const Status status = world_.Publish(order.version, ranks, order.over);
   if (!status.ok()) journal_.Say(ToString(status));
 }
 
-void Supervisor::LoseRanks(std::vector<JobProcess*>& ended) {
-  if (!plan_.elastic() || ended.empty()) return;
-  const int left = static_cast<int>(processes_.MemberRanks().size());
-  const bool enough = world_.Suffices(static_cast<size_t>(left), Over());
-  bool changed = Over();
-  for (size_t i = 0; i < ended.size();) {
-    JobProcess& process = *ended[i];
-    const ExitState exit = process.exit();
-    const bool lost = exit.signal != 0 && (enough || !MayRestart(*process.plan));
-    if (!process.is(Role::kTrainer) || (process.member && !lost)) {
-      ++i;
-      continue;
-    }
-    std::string then = "before it joined";
-    if (process.member) {
-      then = enough ? absl::StrFormat("%d of %d ranks continue", left, plan_.workers)
-                    : absl::StrFormat("only %d of %d ranks are left, but the job needs %d", left,
-                                      plan_.workers, plan_.ranks_least);
-    }
-    const std::string name = process.plan->Name();
-    journal_.Note("lost", name, process.process->pid(), then);
-    journal_.Say(absl::StrFormat("%s: %s: %s", name, exit.Text(), then));
-    if (process.member && !enough) return;
-    changed = changed || process.member;
-    ended.erase(ended.begin() + static_cast<ptrdiff_t>(i));
-    if (exit.signal != 0 && MayRestart(*process.plan)) StartAgain(process, /*member=*/false);
-  }
-  if (changed) PublishWorld();
-}
-
-void Supervisor::Admit(int rank) {
-  for (const auto& process : processes_.all()) {
-    const bool meant = process->is(Role::kTrainer) && process->plan->rank == rank &&
-                       !process->member && process->running();
-    if (!meant || !stop_.running() || Over()) continue;
-    process->member = true;
-    const std::string text =
-        absl::StrFormat("joined: %d of %d ranks", processes_.MemberRanks().size(), plan_.workers);
-    journal_.Note("joined", process->plan->Name(), process->process->pid(), text);
-    journal_.Say(process->plan->Name() + " " + text);
-    return PublishWorld();
-  }
-}
-
 void Supervisor::StartLostRanks() {
-  if (stop_.stopping() || Over()) return;
+  if (stop_.stopping() || over_) return;
   std::vector<JobProcess*> lost;
   for (const auto& process : processes_.all()) {
     if (process->is(Role::kTrainer) && process->seen_end) lost.push_back(process.get());
@@ -483,8 +544,10 @@ void Supervisor::Advance() {
   if (stop_.running()) {
     if (failure_.known() || !not_started_.ok()) {
       StopTrainers(SIGTERM);
+    } else if (!group_->alone()) {
+      if (finished_ && !trainers_run) return StopPservers();
     } else if (processes_.Has(Role::kTrainer) && !trainers_run) {
-      if (!plan_.remote_workers) return StopPservers();
+      if (!plan_.hosts.remote_workers) return StopPservers();
       if (processes_.AnyRunning(Role::kPserver) && !std::exchange(told_remote_, true)) {
         std::fprintf(stderr,
                      "tandemrun: the trainers of this host have ended; its pservers continue for "
@@ -492,12 +555,13 @@ void Supervisor::Advance() {
       }
     }
   }
-  if (stop_.phase() == Phase::kStoppingTrainers && !trainers_run) StopPservers();
+  if (stop_.phase() == Phase::kStoppingTrainers && !TrainersRun()) StopPservers();
   if (!stop_.TakeKill(SteadyNow())) return;
   if (stop_.phase() == Phase::kStoppingTrainers && !stop_.kill_now()) {
     failure_.PreferUnresponsive(processes_, std::chrono::seconds(options_.grace_s));
   }
   processes_.Signal(Role::kTrainer, SIGKILL);
+  finished_ = true;  // the pservers do not wait for trainers of other hosts any longer
   if (!stop_.kills_pservers()) return;
   processes_.Signal(Role::kPserver, SIGKILL);
   processes_.Signal(Role::kReplica, SIGKILL);

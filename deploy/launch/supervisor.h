@@ -1,6 +1,7 @@
 // Starts the processes of a plan, waits until they have ended, and terminates the remaining ones.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "common/base/status.h"
 #include "common/os/fd.h"
 #include "deploy/launch/first_failure.h"
+#include "deploy/launch/hosts/host_group.h"
 #include "deploy/launch/job_journal.h"
 #include "deploy/launch/job_processes.h"
 #include "deploy/launch/launch_plan.h"
@@ -21,8 +23,9 @@
 
 namespace tandem::deploy {
 
-// Runs a job in the phases of StopSequence. A second SIGINT or SIGTERM kills all processes
-// immediately. Not thread-safe. It blocks only in poll().
+// Runs the processes of a job on this host, in the phases of StopSequence. JobDirector decides
+// about the whole job, in this process or on the leading host. A second SIGINT or SIGTERM kills all
+// processes immediately. Not thread-safe. It blocks only in poll().
 class Supervisor {
  public:
   struct Options {
@@ -35,7 +38,8 @@ class Supervisor {
     const char* name = "tandemrun";  // first word of messages to the user
   };
 
-  Supervisor(const LaunchPlan& plan, Options options);
+  // `group`: the hosts of the job, of which this host is one. null: the job runs on this host only.
+  Supervisor(const LaunchPlan& plan, Options options, std::unique_ptr<HostGroup> group = nullptr);
   ~Supervisor();  // kills the processes that are still running
 
   // Runs the job and blocks until every process has ended. Returns the exit code of the job: 0, the
@@ -47,6 +51,7 @@ class Supervisor {
 
  private:
   Status StartAll();
+  Status OpenWorld();
   // Starts a process. `again`: the process replaces an earlier process of its rank. `member`: see
   // JobProcess::member.
   Status Start(const ProcessPlan& plan, bool again = false, bool member = true);
@@ -54,7 +59,10 @@ class Supervisor {
   void Loop();
   void WaitForEvents();
   void OnSignal(int signal);
+  void Stop(int signal);
   void HandleReports();
+  void CarryOutOrders();
+  void CarryOut(const JobOrder& order);
   // Handles a report that a process waits for another process. Warns the user. If the wait has
   // reached its limit, the awaited process hangs, and OnWait kills it.
   void OnWait(const ProcessWait& wait);
@@ -67,32 +75,26 @@ class Supervisor {
   // Returns whether another program stopped the pserver, which ended while trainers are running.
   // tandemrun itself stops pservers after the trainers.
   bool WasStopped(const JobProcess& process) const;
+  // Returns whether trainers of the job run, on this host or on another one.
+  bool TrainersRun() const {
+    return processes_.AnyRunning(Role::kTrainer) || (!group_->alone() && !finished_);
+  }
+  ProcessEnd EndOf(JobProcess& process) const;
+  JobProcess* FindEnded(const std::string& name) const;
   bool IsDrained(const JobProcess& process) const;  // true: a drained pserver
   // Removes drained pservers from `ended`, because the job does not need these pservers.
   void ReleaseDrained(std::vector<JobProcess*>& ended);
-  // Restarts the processes that were killed, were stopped by another program or ended by a storage
-  // error, if they can return. Removes them from `ended`.
-  void Restart(std::vector<JobProcess*>& ended);
   // Plans the restart of replicas that have ended, and removes all replicas from `ended`. The end
   // of a replica never ends the job.
   void HandleReplicas(std::vector<JobProcess*>& ended);
   void StartReplicas();  // starts the replicas whose pauses have ended
-  bool MayRestart(const ProcessPlan& plan) const;
-  // Counts a restart and starts a new process with the plan of `old`. Destroys `old`.
-  void StartAgain(JobProcess& old, bool member);
+  // Starts a new process with the plan of `old`, as restart `number` of the job. Destroys `old`.
+  void StartAgain(JobProcess& old, int number, bool member);
   void Replace(const JobProcess& old, bool member);
-  // Removes killed ranks of an elastic job from the world and from `ended`, if the job can continue
-  // without these ranks. A new process for such a rank must report that it is ready before it
-  // joins.
-  void LoseRanks(std::vector<JobProcess*>& ended);
-  void Admit(int rank);  // lets `rank`, which has reported ready, join the world
   void StartLostRanks();
   // Tells the running ranks which ranks are members, and shows the lowest member's output.
-  void PublishWorld();
+  void EnterWorld(const JobOrder& order);
   int shown_stdout() const { return options_.only_stderr ? 2 : 1; }
-  // Returns whether the job restarts ranks and at least one rank has completed the job. A restarted
-  // rank would then lack peers.
-  bool Over() const { return plan_.ranks_return() && processes_.AnyDone(); }
   void BlameOneOf(const std::vector<JobProcess*>& ended);
   // Stops or kills processes, as the current phase requires.
   void Advance();
@@ -102,6 +104,7 @@ class Supervisor {
 
   const LaunchPlan plan_;
   const Options options_;
+  const std::unique_ptr<HostGroup> group_;
   const Time started_;
   Fd signals_;
   RankReportFifo reports_;
@@ -113,8 +116,10 @@ class Supervisor {
   WorldMembership world_;
   FirstFailure failure_;
   ReplicaRestarts replicas_;
-  int restarts_ = 0;
-  Status not_started_;  // why a lost process could not be started again; OK: it could
+  int restarts_ = 0;       // number of restarts of the job, as far as this host knows
+  bool over_ = false;      // an elastic job accepts no further ranks, because a rank is done
+  bool finished_ = false;  // all trainers of the job have ended, on all hosts
+  Status not_started_;     // why a lost process could not be started again; OK: it could
   bool told_remote_ = false;
 };
 

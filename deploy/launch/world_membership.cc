@@ -13,14 +13,12 @@ WorldMembership::WorldMembership(std::string file, int ranks_least)
   TD_REQUIRE(elastic() == !file_.empty());
 }
 
-bool WorldMembership::Suffices(size_t left, bool over) const {
-  return left > 0 && (over || left >= static_cast<size_t>(ranks_least_));
-}
-
-Status WorldMembership::Publish(std::vector<int> members, bool over) {
+Status WorldMembership::Publish(int64_t version, std::vector<int> members, bool over) {
   TD_REQUIRE(elastic());
   TD_REQUIRE(std::is_sorted(members.begin(), members.end()));
-  return WriteElasticWorld(file_, {++version_, ranks_least_, over, std::move(members)});
+  if (version <= version_) return OkStatus();
+  version_ = version;
+  return WriteElasticWorld(file_, {version_, ranks_least_, over, std::move(members)});
 }
 
 }  // namespace tandem::deploy

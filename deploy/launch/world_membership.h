@@ -1,4 +1,4 @@
-// The members of an elastic job. The launcher determines and publishes them.
+// Publishes the members of an elastic job to the ranks of this host. JobDirector determines them.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,10 @@ class WorldMembership {
   WorldMembership(std::string file, int ranks_least);
 
   bool elastic() const { return ranks_least_ > 0; }
-  int ranks_least() const { return ranks_least_; }
-  // Returns whether the job can continue with `left` ranks. `over`: a rank has completed the job.
-  bool Suffices(size_t left, bool over) const;
-  // Writes the new members to the file. Each call increases the version in the file. REQUIRES:
+  int64_t version() const { return version_; }  // version in the file; 0: no file
+  // Writes world `version` with its members to the file, if the file has no newer world. REQUIRES:
   // elastic(); `members` is in ascending order.
-  Status Publish(std::vector<int> members, bool over);
+  Status Publish(int64_t version, std::vector<int> members, bool over);
 
  private:
   const std::string file_;

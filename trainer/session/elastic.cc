@@ -40,6 +40,27 @@ StatusOr<Division> Divide(const JobForRanks& load, const ElasticWorld& world) {
   return status;
 }
 
+std::string HostOf(const std::string& endpoint) { return endpoint.substr(0, endpoint.rfind(':')); }
+
+// Sets local rank and size of `rank`, and the rendezvous if that is the address of rank 0.
+void PlaceOnHost(const RankInfo& process, RankInfo& rank) {
+  const std::vector<std::string>& trainers = process.trainers;
+  if (trainers.size() != static_cast<size_t>(process.size)) {
+    rank.local_rank = rank.rank;
+    rank.local_size = rank.size;
+    return;
+  }
+  const auto endpoint = [&trainers](int number) { return trainers[static_cast<size_t>(number)]; };
+  rank.local_size = 0;
+  for (const int member : rank.members) {
+    if (HostOf(endpoint(member)) != HostOf(endpoint(process.rank))) continue;
+    if (member == process.rank) rank.local_rank = rank.local_size;
+    ++rank.local_size;
+  }
+  // Rank 0 is another process in another world, perhaps on another host.
+  if (process.rendezvous == trainers[0]) rank.rendezvous = endpoint(rank.members[0]);
+}
+
 // Returns the rank that `process` has in `world`. The first `ranks` members of the world train.
 // nullopt: the process does not train in this world.
 std::optional<RankInfo> RankIn(const ElasticWorld& world, int ranks, const RankInfo& process) {
@@ -48,9 +69,10 @@ std::optional<RankInfo> RankIn(const ElasticWorld& world, int ranks, const RankI
   const int number = static_cast<int>(at - world.members.begin());
   if (number >= ranks) return {};
   RankInfo rank = process;
-  rank.rank = rank.local_rank = number;
-  rank.size = rank.local_size = ranks;
+  rank.rank = number;
+  rank.size = ranks;
   rank.members.assign(world.members.begin(), world.members.begin() + ranks);
+  PlaceOnHost(process, rank);
   rank.world_version = world.version;
   rank.peers_return = true;
   return rank;

@@ -34,6 +34,21 @@ std::vector<ErrorCode> ProcessErrors() {
        "nothing: the rank reads the announcement again; if the error persists, check the write "
        "permissions of the directory or etcd",
        "rank 1 used the rendezvous announcement of another process, not of this rank 0 [TD3014]"},
+      {3015, "another command on one of the hosts",
+       "all tandemruns of a job on several hosts must have the same settings; the leading one "
+       "refuses a tandemrun with others",
+       "another number of hosts, ranks or servers, another mode or --max_restarts on one host",
+       "run the same command on each host",
+       "node-b runs tandemrun with 2 trainers, the leading one with 4 trainers [TD3015]; hint: run "
+       "the same command on each host"},
+      {3016, "a lost host",
+       "the tandemrun of a host has ended, or has sent nothing for --host_timeout_s, and the job "
+       "cannot continue without its processes",
+       "the host or its network failed; its tandemrun was killed or stopped (SIGSTOP)",
+       "check the host and start the job again; let ranks return with --max_restarts, or continue "
+       "without them with --hosts=MIN:MAX",
+       "host 1 (node-b at 10.0.0.2): its tandemrun has sent nothing for 5.0 s "
+       "[TD3016]"},
   };
 }
 

@@ -13,6 +13,7 @@ struct ProcessEndpoint {
   int port = 0;
   bool local = true;      // true: the host is this machine
   std::string path = {};  // path of a Unix-domain socket; if set, host and port are unused
+  int host_number = 0;    // number of the host in a job of several tandemruns (deploy/launch/hosts)
 
   bool is_unix() const { return !path.empty(); }
   std::string Text() const {

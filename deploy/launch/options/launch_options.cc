@@ -49,6 +49,7 @@ StatusOr<LaunchMode> ChooseMode(const ParsedArgs& args, LaunchMode of_file) {
                            "durability", "pserver_place", "standbys", "replication", "replicas"}) {
     if (args.Has(name)) about_servers = Spelled(args, name);
   }
+  if (args.Has("hosts") && !HostsAreCounted(args)) about_ranks = Spelled(args, "hosts");
   for (const char* name : {"nproc", "ips"}) {
     if (args.Has(name)) about_ranks = Spelled(args, name);
   }
@@ -128,10 +129,12 @@ Status FillPserver(const ParsedArgs& args, LaunchOptions& options) {
   TD_ASSIGN_OR_RETURN(options.pservers.endpoints, CountOrList(args, "servers"));
   TD_ASSIGN_OR_RETURN(options.workers.endpoints, CountOrList(args, "workers"));
   TD_RETURN_IF_ERROR(FillHeterWorkers(args, options));
+  Spread(options.hosts.count, options.pservers.endpoints);
+  Spread(options.hosts.count, options.workers.endpoints);
   const bool counted = args.Get("servers").find_first_not_of("0123456789") == std::string::npos;
   options.pservers.private_sockets =
-      counted && options.start_port == 0 && !options.security.make_tls &&
-      options.security.tls_dir.empty() &&
+      counted && !options.hosts.several() && options.start_port == 0 &&
+      !options.security.make_tls && options.security.tls_dir.empty() &&
       std::all_of(options.workers.endpoints.begin(), options.workers.endpoints.end(),
                   [](auto& e) { return e.local; });
   return OkStatus();
@@ -154,11 +157,27 @@ StatusOr<int> RanksOfHost(const ParsedArgs& args, int otherwise, LaunchOptions& 
   return most;
 }
 
+// Returns the names of the hosts in --ips or --hosts.
+std::string HostList(const ParsedArgs& args) {
+  if (args.Has("hosts") && !HostsAreCounted(args)) return args.Get("hosts");
+  return args.Get("ips", "127.0.0.1");
+}
+
 Status FillCollective(const ParsedArgs& args, LaunchOptions& options) {
   const int cards = static_cast<int>(options.workers.gpus.size());
   TD_ASSIGN_OR_RETURN(const int nproc, RanksOfHost(args, std::max(cards, 1), options));
   TD_ASSIGN_OR_RETURN(const std::vector<ProcessEndpoint> hosts,
-                      ParseEndpoints("ips", args.Get("ips", "127.0.0.1")));
+                      ParseEndpoints("ips", HostList(args)));
+  if (options.hosts.several()) {
+    // One rank of the minimum on each host that must stay.
+    if (options.hosts.least < options.hosts.count && options.workers.ranks_least == 0) {
+      options.workers.ranks_least = nproc;
+    }
+    options.workers.ranks_least *= options.hosts.least;
+    options.workers.endpoints.resize(static_cast<size_t>(options.hosts.count * nproc), hosts[0]);
+    Spread(options.hosts.count, options.workers.endpoints);
+    return OkStatus();
+  }
   if (options.workers.ranks_least > 0 && (hosts.size() > 1 || cards > 0)) {
     return InvalidArgument("%s=%s needs CPU ranks on a single host [TD1005]; hint: use --nproc=%d",
                            Spelled(args, "nproc"), args.Get("nproc"), nproc);
@@ -172,7 +191,7 @@ Status FillCollective(const ParsedArgs& args, LaunchOptions& options) {
     options.workers.endpoints.insert(options.workers.endpoints.end(), static_cast<size_t>(nproc),
                                      host);
   }
-  if (!args.Has("nproc") && !args.Has("ips") && cards == 0) {
+  if (!args.Has("nproc") && HostList(args) == "127.0.0.1" && !args.Has("ips") && cards == 0) {
     return InvalidArgument(
         "collective mode needs --nproc [TD1007]; hint: run tandemrun --nproc=2 %s",
         options.job_file);
@@ -325,7 +344,10 @@ Status CheckHosts(const ParsedArgs& args, const LaunchOptions& options) {
 
 Status FillRendezvous(const ParsedArgs& args, LaunchOptions& options) {
   if (!args.Has("rendezvous")) return OkStatus();
-  if (options.mode != LaunchMode::kCollective && options.mode != LaunchMode::kHybrid) {
+  const bool ranks_meet =
+      options.mode == LaunchMode::kCollective || options.mode == LaunchMode::kHybrid;
+  if (!ranks_meet && options.hosts.several()) return OkStatus();
+  if (!ranks_meet) {
     return InvalidArgument(
         "%s has no effect in %s mode, because this mode has no rendezvous of ranks [TD1005]",
         Spelled(args, "rendezvous"), ModeName(options.mode));
@@ -432,7 +454,7 @@ std::vector<FlagSpec> JobFlags() {
       {"nproc", "nproc_per_node", "N|MIN:MAX",
        "collective mode: ranks per host; MIN:MAX (elastic) starts MAX ranks and continues without "
        "lost ranks while at least MIN run; SIGUSR1 starts lost ranks again"},
-      {"ips", "hosts", "LIST", "collective mode: hosts of the job, HOST,HOST"},
+      {"ips", "", "LIST", "collective mode: hosts of the job, HOST,HOST"},
       {"gpus", "", "LIST", "CUDA devices, one trainer on each: 0,1"},
       {"start_port", "", "PORT",
        "first port on each host (default: free ports; 6170 on several hosts)"},
@@ -514,7 +536,7 @@ std::vector<FlagSpec> LauncherFlags() {
 const std::vector<FlagSpec>& LaunchFlags() {
   static const std::vector<FlagSpec> kFlags = [] {
     std::vector<FlagSpec> flags = JobFlags();
-    for (const std::vector<FlagSpec>& more : {PserverFlags(), LauncherFlags()}) {
+    for (const std::vector<FlagSpec>& more : {HostFlags(), PserverFlags(), LauncherFlags()}) {
       flags.insert(flags.end(), more.begin(), more.end());
     }
     return flags;
@@ -550,6 +572,7 @@ StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args, const std::str
   TD_ASSIGN_OR_RETURN(options.status_port, args.GetInt("status_port", 0, 1, 65535));
   TD_ASSIGN_OR_RETURN(options.supervision.grace_s, args.GetInt("grace_s", 10, 0, 3600));
   TD_ASSIGN_OR_RETURN(options.supervision.max_restarts, args.GetInt("max_restarts", 0, 0, 1000000));
+  TD_ASSIGN_OR_RETURN(options.hosts, MakeHostOptions(args));
   options.security.secret_file = args.Get("secret_file");
   TD_RETURN_IF_ERROR(FillTls(args, options));
   TD_RETURN_IF_ERROR(FillDurability(args, options));
@@ -567,6 +590,10 @@ StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args, const std::str
   options.dry_run = args.Has("dry_run");
   switch (options.mode) {
     case LaunchMode::kLocal:
+      if (options.hosts.several()) {
+        return InvalidArgument("--hosts=%s has no effect in local mode [TD1005]",
+                               args.Get("hosts"));
+      }
       if (args.Has("max_restarts")) {
         return InvalidArgument("%s has no effect in local mode [TD1005]",
                                Spelled(args, "max_restarts"));

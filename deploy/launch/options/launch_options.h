@@ -7,6 +7,7 @@
 #include "common/base/status.h"
 #include "deploy/launch/options/endpoints.h"
 #include "deploy/launch/options/flag_table.h"
+#include "deploy/launch/options/host_options.h"
 #include "deploy/launch/options/job_header.h"
 
 namespace tandem::deploy {
@@ -78,6 +79,7 @@ struct LaunchOptions {
   int status_port = 0;  // first port of the status pages; 0: no status pages
   std::string log_dir;
   bool dry_run = false;
+  HostOptions hosts;
   PserverOptions pservers;
   WorkerOptions workers;
   SecurityOptions security;

@@ -52,9 +52,39 @@ const std::map<std::string, std::string>& Elsewhere() {
   static const char* const kLauncher =
       "a tandemrun that was killed, or is another user's; "
       "job_record_test";
+  static const char* const kHosts =
+      "tandemruns of several hosts; host_group_test, launch_hosts_test";
   static const char* const kStandbys = "a running job with standbys; e2e_promote_test";
   static const char* const kServers = "a running job with tables; e2e_rebalance_test has some";
   static const std::map<std::string, std::string> rows = {
+      {"the leading host did not send the members of the job [TD3016]", kHosts},
+      {"another tandemrun sent a message of %d bytes that is not valid", kHosts},
+      {"%d of %d hosts did not join at %s within %.0f s [TD3002]; hint: run the same command on "
+       "each host; joined are %s",
+       kHosts},
+      {"%s has no address: %s", kHosts},
+      {"%s has version %s of Tandem, and the leading host has %s [TD3013]; hint: install the same "
+       "version of Tandem on all hosts",
+       kHosts},
+      {"%s runs tandemrun with %s [TD3015]; hint: run the same command on each host", kHosts},
+      {"no tandemrun leads the job at %s within %.0f s (%s) [TD3002]; hint: run the same command "
+       "on each host, also on the one that --rendezvous names",
+       kHosts},
+      {"the job has all its %d hosts [TD3008]; hint: stop the other tandemrun, or use another "
+       "rendezvous",
+       kHosts},
+      {"the leading tandemrun sent a list of %d hosts, expected %d", kHosts},
+      {"this host has no route to the network [TD3001]; hint: set --listen_host", kHosts},
+      {"it does not know the secret of this job [TD6014]", kHosts},
+      {"it has another secret, belongs to another job, or is no tandemrun (%s) [TD6014]; hint: "
+       "give all hosts a copy of one secret file and the same job file",
+       kHosts},
+      {"its tandemrun has closed the connection", kHosts},
+      {"its tandemrun has sent nothing for %.1f s", kHosts},
+      {"its tandemrun reads no messages", kHosts},
+      {"its tandemrun sent a message of %d bytes", kHosts},
+      {"messages of its tandemrun were altered on the network (%s) [TD6025]", kHosts},
+      {"the connection to its tandemrun broke: %s", kHosts},
       {"%s is not running", kRace},
       {"the job ended before the demo killed a process", kRace},
       {"the job did not complete a step in time", kRace},

@@ -332,7 +332,7 @@ TEST_F(LaunchOptionsTest, OnManyHostsOnlyLocalProcessesAreStarted) {
             "240.0.0.7:6170,240.0.0.7:6171,127.0.0.1:6170,127.0.0.1:6171");
   EXPECT_EQ(env.at("TANDEM_SECRET_FILE"), dir_ + "/s");
   EXPECT_EQ(plan->processes[1].argv.back(), "--epochs=3");
-  EXPECT_TRUE(plan->remote_workers);
+  EXPECT_TRUE(plan->hosts.remote_workers);
 }
 
 // The launcher passes the world file and the knob to the ranks of an elastic job.

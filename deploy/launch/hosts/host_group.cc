@@ -1,0 +1,526 @@
+#include "deploy/launch/hosts/host_group.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "common/base/require.h"
+#include "common/os/ports.h"
+#include "deploy/launch/options/endpoints.h"
+
+namespace tandem::deploy {
+namespace {
+
+constexpr Duration kRetry = std::chrono::milliseconds(300);
+constexpr Duration kProgressEvery = std::chrono::seconds(2);
+constexpr size_t kGuestsMax = 64;  // connections of which no tandemrun has joined yet
+constexpr int kBacklog = 128;
+
+struct AddressInfo {
+  AddressInfo(const std::string& host, int port, int type) {
+    addrinfo hints{};
+    hints.ai_family = AF_INET;
+    hints.ai_socktype = type;
+    error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
+  }
+  ~AddressInfo() {
+    if (list != nullptr) freeaddrinfo(list);
+  }
+  AddressInfo(const AddressInfo&) = delete;
+  AddressInfo& operator=(const AddressInfo&) = delete;
+  addrinfo* list = nullptr;
+  int error = 0;
+};
+
+std::string TextOf(const addrinfo& info) {
+  char text[NI_MAXHOST] = "";
+  getnameinfo(info.ai_addr, info.ai_addrlen, text, sizeof(text), nullptr, 0, NI_NUMERICHOST);
+  return text;
+}
+
+// Returns whether `host`, a name or an address, is this machine. Asks the name service.
+bool IsThisHost(const std::string& host) {
+  if (IsLocalHost(host)) return true;
+  const AddressInfo info(host, 0, SOCK_STREAM);
+  return info.error == 0 && info.list != nullptr && IsLocalHost(TextOf(*info.list));
+}
+
+// Returns the address from which this machine reaches `host`. Sends nothing.
+StatusOr<std::string> AddressTowards(const std::string& host) {
+  // 192.0.2.1 is reserved for documentation (RFC 5737). Here it stands for any network address.
+  const AddressInfo info(host.empty() ? "192.0.2.1" : host, 9, SOCK_DGRAM);
+  for (const addrinfo* at = info.list; info.error == 0 && at != nullptr; at = at->ai_next) {
+    const Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+    sockaddr_in local{};
+    socklen_t size = sizeof(local);
+    if (::connect(socket.get(), at->ai_addr, at->ai_addrlen) != 0) continue;
+    if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&local), &size) != 0) continue;
+    addrinfo found{};
+    found.ai_addr = reinterpret_cast<sockaddr*>(&local);
+    found.ai_addrlen = size;
+    return TextOf(found);
+  }
+  return NotFound("this host has no route to the network [TD3001]; hint: set --listen_host");
+}
+
+void PollUntil(std::vector<pollfd> fds, Time until) {
+  const int64_t ms = Millis(until - SteadyNow()) + 1;
+  ::poll(fds.data(), fds.size(), static_cast<int>(std::clamp<int64_t>(ms, 0, 1000)));
+}
+
+pollfd Wanted(const HostLink& link) { return {link.fd(), link.events(), 0}; }
+
+// Returns the first setting of `theirs` that differs from `ours`, in the form "A, but ... B"; "":
+// all are equal.
+std::string Difference(const std::vector<std::string>& ours,
+                       const std::vector<std::string>& theirs) {
+  for (size_t i = 0; i < std::max(ours.size(), theirs.size()); ++i) {
+    const std::string a = i < ours.size() ? ours[i] : "", b = i < theirs.size() ? theirs[i] : "";
+    if (a != b) return absl::StrFormat("%s, the leading one with %s", b, a);
+  }
+  return "";
+}
+
+HostGroupOptions OneHost() {
+  HostGroupOptions options;
+  options.hosts = 1;
+  options.secret = "no link uses this key";
+  return options;
+}
+
+}  // namespace
+
+HostGroup::HostGroup(HostGroupOptions options)
+    : options_(std::move(options)), key_(LinkKey::Of(options_.job, options_.secret)) {
+  layout_.hosts.resize(static_cast<size_t>(options_.hosts));
+  peers_.resize(layout_.hosts.size());
+}
+HostGroup::HostGroup() : HostGroup(OneHost()) {}
+HostGroup::~HostGroup() = default;
+
+StatusOr<std::unique_ptr<HostGroup>> HostGroup::Join(HostGroupOptions options) {
+  TD_REQUIRE(options.hosts > 1 && !options.secret.empty());
+  TD_REQUIRE(options.progress != nullptr);
+  std::unique_ptr<HostGroup> group(new HostGroup(std::move(options)));
+  const Time deadline = SteadyNow() + group->options_.timeout;
+  TD_RETURN_IF_ERROR(group->Follow(deadline));
+  return group;
+}
+
+std::string HostGroup::NameOf(int host) const {
+  const JobHost& known = layout_.hosts[static_cast<size_t>(host)];
+  return absl::StrFormat("host %d (%s at %s)", host, known.host, known.address);
+}
+
+void HostGroup::Progress(const std::string& text, Time deadline) {
+  const Time now = SteadyNow();
+  const Time began = deadline - options_.timeout;
+  if (now < std::max(told_at_ + kProgressEvery, began + std::chrono::seconds(1))) return;
+  told_at_ = now;
+  options_.progress(absl::StrFormat("waiting for %s (%.0f s of %.0f s)", text, Seconds(now - began),
+                                    Seconds(options_.timeout)));
+}
+
+// ---- The start ----------------------------------------------------------------------------------
+
+StatusOr<bool> HostGroup::TryToLead() {
+  TD_ASSIGN_OR_RETURN(const collective::RendezvousUrl url,
+                      collective::ParseRendezvousUrl(options_.rendezvous));
+  JobHost self{HostName(), options_.listen_host, 0};
+  int port = 0;
+  if (url.kind == collective::RendezvousUrl::Kind::kTcp) {
+    if (!IsThisHost(url.address.host)) return false;
+    if (self.address.empty()) self.address = url.address.host;
+    port = url.address.port;
+  } else if (self.address.empty()) {
+    TD_ASSIGN_OR_RETURN(self.address, AddressTowards(url.address.host));
+  }
+  // Another program may use the port: it is the leading tandemrun, or the handshake with it fails.
+  StatusOr<Fd> bound = BindPort(self.address, port);
+  if (!bound.ok() && port != 0) return false;
+  TD_RETURN_IF_ERROR(bound.status());
+  listener_ = *std::move(bound);
+  sockaddr_in local{};
+  socklen_t size = sizeof(local);
+  if (::listen(listener_.get(), kBacklog) != 0 ||
+      ::fcntl(listener_.get(), F_SETFL, O_NONBLOCK) != 0 ||
+      ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&local), &size) != 0) {
+    return port != 0
+               ? StatusOr<bool>(false)
+               : Unavailable("cannot listen on %s: %s [TD3009]", self.address, ErrnoText(errno));
+  }
+  const collective::HostPort address{self.address, ntohs(local.sin_port)};
+  if (store_ == nullptr) {
+    store_ = collective::MakeRendezvousStore(url, options_.job + ".hosts", options_.secret,
+                                             options_.etcd);
+  }
+  const Status announced =
+      store_->Announce(collective::Meeting(address), SteadyNow() + std::chrono::seconds(5));
+  if (announced.code() == StatusCode::kAlreadyExists ||
+      announced.code() == StatusCode::kUnavailable) {
+    reason_ = std::string(announced.message());
+    listener_.Reset();
+    return false;
+  }
+  TD_RETURN_IF_ERROR(announced);
+  meeting_ = collective::ToString(address);
+  TD_ASSIGN_OR_RETURN(self.first_port, FreePorts("0.0.0.0", options_.ports));
+  layout_.hosts[0] = std::move(self);
+  return true;
+}
+
+Status HostGroup::Gather(Time deadline) {
+  while (true) {
+    std::vector<std::string> here;
+    for (size_t i = 1; i < peers_.size(); ++i) {
+      if (peers_[i].link != nullptr) here.push_back(layout_.hosts[i].host);
+    }
+    const size_t missing = peers_.size() - 1 - here.size();
+    if (missing == 0) break;
+    const Time now = SteadyNow();
+    if (now >= deadline) {
+      return DeadlineExceeded(
+          "%d of %d hosts did not join at %s within %.0f s [TD3002]; hint: run the same command on "
+          "each host; joined are %s",
+          missing, peers_.size(), meeting_, Seconds(options_.timeout),
+          absl::StrJoin(here, ", ") + (here.empty() ? "none" : ""));
+    }
+    Progress(absl::StrFormat("%d of %d hosts at %s", missing, peers_.size(), meeting_), deadline);
+    PollUntil(Sockets(), std::min(deadline, now + kRetry));
+    AcceptGuests(SteadyNow());
+    StepGuests(SteadyNow());
+    for (Peer& peer : peers_) {
+      if (peer.link != nullptr && !peer.link->Step(SteadyNow()).ok()) peer = Peer();
+    }
+  }
+  SharePorts();
+  for (size_t i = 1; i < peers_.size(); ++i) SendLayout(static_cast<int>(i), /*replaces=*/false);
+  Flush(SteadyNow() + options_.silence);
+  return OkStatus();
+}
+
+// Two tandemruns of one machine find the same free ports. The second one gets the ports after those
+// of the first one.
+void HostGroup::SharePorts() {
+  std::map<std::string, int> next;
+  for (JobHost& host : layout_.hosts) {
+    const auto [at, added] = next.try_emplace(host.address, host.first_port);
+    if (!added) host.first_port = std::max(host.first_port, at->second);
+    at->second = host.first_port + options_.ports;
+  }
+}
+
+void HostGroup::SendLayout(int number, bool replaces) {
+  HostLayout layout = layout_;
+  layout.number = number;
+  layout.replaces = replaces;
+  peers_[static_cast<size_t>(number)].link->Send(Encode(layout));
+}
+
+Status HostGroup::Follow(Time deadline) {
+  while (true) {
+    TD_ASSIGN_OR_RETURN(const bool leads, TryToLead());
+    if (leads) return Gather(deadline);
+    StatusOr<std::optional<HostLayout>> layout = Ask(deadline);
+    TD_RETURN_IF_ERROR(layout.status());
+    if (*layout) {
+      if ((*layout)->hosts.size() != layout_.hosts.size() || (*layout)->number <= 0 ||
+          static_cast<size_t>((*layout)->number) >= layout_.hosts.size()) {
+        return DataLoss("the leading tandemrun sent a list of %d hosts, expected %d",
+                        (*layout)->hosts.size(), layout_.hosts.size());
+      }
+      layout_ = **std::move(layout);
+      return OkStatus();
+    }
+    if (SteadyNow() >= deadline) {
+      return DeadlineExceeded(
+          "no tandemrun leads the job at %s within %.0f s (%s) [TD3002]; hint: run the same "
+          "command on each host, also on the one that --rendezvous names",
+          options_.rendezvous, Seconds(options_.timeout), reason_);
+    }
+    Progress("the tandemrun that leads the job at " + options_.rendezvous, deadline);
+    PollUntil({}, std::min(deadline, SteadyNow() + kRetry));
+  }
+}
+
+StatusOr<Fd> HostGroup::DialLeader(Time deadline) {
+  TD_ASSIGN_OR_RETURN(const collective::RendezvousUrl url,
+                      collective::ParseRendezvousUrl(options_.rendezvous));
+  collective::HostPort to = url.address;
+  if (url.kind != collective::RendezvousUrl::Kind::kTcp) {
+    TD_ASSIGN_OR_RETURN(const collective::Meeting found,
+                        store_->Find(std::min(deadline, SteadyNow() + std::chrono::seconds(5))));
+    to = found.address;
+  }
+  const AddressInfo info(to.host, to.port, SOCK_STREAM);
+  if (info.error != 0 || info.list == nullptr) {
+    return Unavailable("%s has no address: %s", to.host, gai_strerror(info.error));
+  }
+  Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (::connect(socket.get(), info.list->ai_addr, info.list->ai_addrlen) != 0 &&
+      errno != EINPROGRESS) {
+    return Unavailable("cannot connect to %s: %s", collective::ToString(to), ErrnoText(errno));
+  }
+  const int on = 1;
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  return socket;
+}
+
+// Asks the leading tandemrun for the layout of the job. nullopt: another attempt may succeed.
+StatusOr<std::optional<HostLayout>> HostGroup::Ask(Time deadline) {
+  StatusOr<Fd> socket = DialLeader(deadline);
+  if (!socket.ok()) {
+    const StatusCode code = socket.status().code();
+    if (code != StatusCode::kNotFound && code != StatusCode::kUnavailable) return socket.status();
+    reason_ = std::string(socket.status().message());
+    return std::nullopt;
+  }
+  leader_ = std::make_unique<HostLink>(*std::move(socket), HostLink::Side::kDialler, key_,
+                                       options_.silence, SteadyNow());
+  bool asked = false;
+  while (true) {
+    const Time now = SteadyNow();
+    if (now >= deadline) return std::nullopt;
+    const Status status = leader_->Step(now);
+    while (const std::optional<std::string> frame = leader_->Take()) {
+      const StatusOr<HostMessage> message = DecodeHostMessage(*frame);
+      TD_RETURN_IF_ERROR(message.status());
+      if (const auto* refusal = std::get_if<HostRefusal>(&*message)) {
+        return Status(refusal->code, refusal->text);
+      }
+      if (const auto* layout = std::get_if<HostLayout>(&*message)) return *layout;
+    }
+    if (!status.ok()) {
+      leader_ = nullptr;
+      reason_ = std::string(status.message());
+      if (status.code() != StatusCode::kPermissionDenied) return std::nullopt;
+      return Annotate(status, "the tandemrun at " + options_.rendezvous);
+    }
+    if (leader_->established() && !std::exchange(asked, true)) {
+      HostJoin join{kHostProtocol,
+                    options_.version,
+                    {HostName(), options_.listen_host, 0},
+                    options_.settings};
+      TD_ASSIGN_OR_RETURN(join.host.first_port, FreePorts("0.0.0.0", options_.ports));
+      leader_->Send(Encode(join));
+      continue;
+    }
+    Progress("other hosts at " + options_.rendezvous, deadline);
+    PollUntil({Wanted(*leader_)}, std::min({deadline, leader_->wakeup(), now + kRetry}));
+  }
+}
+
+// ---- The leading host ---------------------------------------------------------------------------
+
+void HostGroup::AcceptGuests(Time now) {
+  while (listener_.valid() && guests_.size() < kGuestsMax) {
+    Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket.valid()) return;
+    const int on = 1;
+    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    guests_.push_back(std::make_unique<HostLink>(std::move(socket), HostLink::Side::kListener, key_,
+                                                 options_.silence, now));
+  }
+}
+
+void HostGroup::StepGuests(Time now) {
+  for (std::unique_ptr<HostLink>& guest : guests_) {
+    const Status status = guest->Step(now);
+    const std::optional<std::string> frame = guest->Take();
+    if (frame) {
+      const StatusOr<HostMessage> message = DecodeHostMessage(*frame);
+      const auto* join = message.ok() ? std::get_if<HostJoin>(&*message) : nullptr;
+      if (join != nullptr) {
+        const Status refusal = Welcome(guest, *join);
+        if (guest == nullptr) continue;
+        options_.progress(absl::StrFormat("the tandemrun of %s is refused: %s", join->host.host,
+                                          std::string(refusal.message())));
+        guest->Send(Encode(HostRefusal{refusal.code(), std::string(refusal.message())}));
+        guest->Step(now).IgnoreError();
+        continue;  // the refused tandemrun closes the connection
+      }
+    }
+    if (!status.ok()) {
+      if (status.code() == StatusCode::kPermissionDenied) {
+        options_.progress(absl::StrFormat("a program at %s is refused: %s", guest->PeerAddress(),
+                                          std::string(status.message())));
+      }
+      guest = nullptr;
+    }
+  }
+  std::erase(guests_, nullptr);
+}
+
+Status HostGroup::Welcome(std::unique_ptr<HostLink>& link, const HostJoin& join) {
+  if (join.protocol != kHostProtocol) {
+    return FailedPrecondition(
+        "%s has version %s of Tandem, and the leading host has %s [TD3013]; hint: install the same "
+        "version of Tandem on all hosts",
+        join.host.host, join.version, options_.version);
+  }
+  if (const std::string other = Difference(options_.settings, join.settings); !other.empty()) {
+    return FailedPrecondition(
+        "%s runs tandemrun with %s [TD3015]; hint: run the same command on each host",
+        join.host.host, other);
+  }
+  const bool runs = director_ != nullptr;
+  for (size_t i = 1; i < peers_.size(); ++i) {
+    const int number = static_cast<int>(i);
+    if (peers_[i].link != nullptr || (runs && !director_->MayReplace(number))) continue;
+    JobHost host = join.host;
+    if (host.address.empty()) host.address = link->PeerAddress();
+    if (runs) host.first_port = std::max(host.first_port, layout_.hosts[i].first_port);
+    layout_.hosts[i] = std::move(host);
+    peers_[i].link = std::move(link);
+    peers_[i].left = false;
+    if (!runs) options_.progress(NameOf(number) + " has joined");
+    if (runs) {
+      SendLayout(number, /*replaces=*/true);
+      director_->AddHost(number, NameOf(number));
+    }
+    return OkStatus();
+  }
+  return AlreadyExists(
+      "the job has all its %d hosts [TD3008]; hint: stop the other tandemrun, or use another "
+      "rendezvous",
+      peers_.size());
+}
+
+void HostGroup::Begin(JobDirector::Settings settings) {
+  TD_REQUIRE(director_ == nullptr);
+  if (!leads()) return;
+  director_ = std::make_unique<JobDirector>(std::move(settings));
+}
+
+std::vector<JobOrder> HostGroup::Lead(Time now) {
+  TD_REQUIRE(director_ != nullptr);
+  AcceptGuests(now);
+  StepGuests(now);
+  for (size_t i = 1; i < peers_.size(); ++i) {
+    Peer& peer = peers_[i];
+    if (peer.link == nullptr) continue;
+    const int number = static_cast<int>(i);
+    Status status = peer.link->Step(now);
+    while (const std::optional<std::string> frame = peer.link->Take()) {
+      const StatusOr<HostMessage> message = DecodeHostMessage(*frame);
+      if (!message.ok()) status = message.status();
+      if (!message.ok()) break;
+      if (std::holds_alternative<HostGoodbye>(*message)) peer.left = true;
+      if (const auto* report = std::get_if<JobReport>(&*message)) {
+        director_->Take(number, *report, now);
+      }
+    }
+    if (status.ok()) continue;
+    peer.link = nullptr;
+    if (!peer.left && !over_) {
+      director_->LoseHost(number, NameOf(number), std::string(status.message()));
+    }
+  }
+  director_->Step(now);
+  std::vector<JobOrder> mine;
+  for (AddressedOrder& order : director_->TakeOrders()) {
+    for (size_t i = 0; i < peers_.size(); ++i) {
+      const int number = static_cast<int>(i);
+      const bool meant = order.to == AddressedOrder::kAll || order.to == number;
+      if (!meant || order.except == number) continue;
+      if (i == 0) {
+        mine.push_back(order.order);
+      } else if (peers_[i].link != nullptr) {
+        peers_[i].link->Send(Encode(order.order));
+      }
+    }
+  }
+  for (Peer& peer : peers_) {
+    // Sends the orders now. The next call of Lead handles an error.
+    if (peer.link != nullptr) peer.link->Step(now).IgnoreError();
+  }
+  return mine;
+}
+
+// ---- The other hosts ----------------------------------------------------------------------------
+
+std::vector<JobOrder> HostGroup::Obey(Time now) {
+  std::vector<JobOrder> orders;
+  if (leader_ == nullptr) return orders;
+  Status status = leader_->Step(now);
+  while (const std::optional<std::string> frame = leader_->Take()) {
+    const StatusOr<HostMessage> message = DecodeHostMessage(*frame);
+    if (!message.ok()) status = message.status();
+    if (!message.ok()) break;
+    if (std::holds_alternative<HostGoodbye>(*message)) over_ = true;
+    if (const auto* order = std::get_if<JobOrder>(&*message)) orders.push_back(*order);
+  }
+  if (status.ok()) return orders;
+  leader_ = nullptr;
+  if (over_) return orders;
+  Failure failure;
+  failure.role = "host";
+  failure.host = NameOf(0);
+  failure.exit.code = kExitLostPeer;
+  failure.text = std::string(status.message()) + "; it leads the job";
+  orders.push_back({.kind = JobOrder::Kind::kFailed, .failure = failure});
+  orders.push_back({.kind = JobOrder::Kind::kFinish});
+  return orders;
+}
+
+// ---- All hosts ----------------------------------------------------------------------------------
+
+void HostGroup::Report(const JobReport& report) {
+  if (director_ != nullptr) return director_->Take(0, report, SteadyNow());
+  if (leader_ != nullptr) leader_->Send(Encode(report));
+}
+
+std::vector<JobOrder> HostGroup::Step(Time now) { return leads() ? Lead(now) : Obey(now); }
+
+std::vector<pollfd> HostGroup::Sockets() const {
+  std::vector<pollfd> fds;
+  if (listener_.valid()) fds.push_back({listener_.get(), POLLIN, 0});
+  for (const auto& guest : guests_) fds.push_back(Wanted(*guest));
+  for (HostLink* const link : Links()) fds.push_back(Wanted(*link));
+  return fds;
+}
+
+Time HostGroup::wakeup() const {
+  Time at = director_ != nullptr ? director_->wakeup() : Time::max();
+  for (const auto& guest : guests_) at = std::min(at, guest->wakeup());
+  for (HostLink* const link : Links()) at = std::min(at, link->wakeup());
+  return at;
+}
+
+std::vector<HostLink*> HostGroup::Links() const {
+  std::vector<HostLink*> links;
+  if (leader_ != nullptr) links.push_back(leader_.get());
+  for (const Peer& peer : peers_) {
+    if (peer.link != nullptr) links.push_back(peer.link.get());
+  }
+  return links;
+}
+
+void HostGroup::Flush(Time deadline) {
+  while (SteadyNow() < deadline) {
+    std::vector<pollfd> fds;
+    for (HostLink* const link : Links()) {
+      if (link->Step(SteadyNow()).ok() && !link->all_sent()) fds.push_back(Wanted(*link));
+    }
+    if (fds.empty()) return;
+    PollUntil(std::move(fds), deadline);
+  }
+}
+
+void HostGroup::Leave(Duration most) {
+  over_ = true;
+  const std::vector<HostLink*> links = Links();
+  for (HostLink* const link : links) link->Send(Encode(HostGoodbye()));
+  Flush(SteadyNow() + most);
+}
+
+}  // namespace tandem::deploy

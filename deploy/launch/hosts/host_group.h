@@ -1,0 +1,116 @@
+// The hosts of a job. One tandemrun runs on each host. The tandemrun at the rendezvous leads the
+// job: all others connect to it, send it reports and receive its orders.
+#pragma once
+
+#include <poll.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collective/rendezvous/etcd_access.h"
+#include "collective/rendezvous/rendezvous_store.h"
+#include "common/base/clock.h"
+#include "common/base/status.h"
+#include "common/os/fd.h"
+#include "deploy/launch/hosts/host_link.h"
+#include "deploy/launch/hosts/host_messages.h"
+#include "deploy/launch/hosts/job_director.h"
+
+namespace tandem::deploy {
+
+struct HostGroupOptions {
+  int hosts = 2;                      // number of hosts
+  std::string job;                    // name of the job
+  std::string secret;                 // secret of the job, not empty
+  std::string rendezvous;             // URL (collective/rendezvous/rendezvous_url.h)
+  std::string listen_host;            // address of this host for the others; empty: it is found out
+  collective::EtcdAccess etcd;        // for a rendezvous in etcd
+  std::string version;                // version of Tandem, for messages
+  std::vector<std::string> settings;  // settings that must be equal on all hosts, as "--nproc=2"
+  int ports = 0;                      // number of ports that the processes of a host need at most
+  // Time without a message after which a host is lost.
+  Duration silence = std::chrono::seconds(5);
+  Duration timeout = std::chrono::minutes(10);  // time limit for Join
+  // Join calls this function every few seconds with a text about its wait.
+  std::function<void(const std::string&)> progress;
+};
+
+// The hosts of a job, seen from one of them. Not thread-safe.
+class HostGroup {
+ public:
+  // Makes the group of a job on this host only.
+  HostGroup();
+  // Joins the job. Blocks until all hosts have joined, but at most for options.timeout.
+  // DEADLINE_EXCEEDED: hosts are missing. PERMISSION_DENIED: the secret differs.
+  // FAILED_PRECONDITION: a setting or the version differs. ALREADY_EXISTS: the job has all its
+  // hosts. INVALID_ARGUMENT: `rendezvous` is not valid.
+  static StatusOr<std::unique_ptr<HostGroup>> Join(HostGroupOptions options);
+  ~HostGroup();
+
+  bool alone() const { return layout_.hosts.size() == 1; }
+  bool leads() const { return layout_.number == 0; }
+  const HostLayout& layout() const { return layout_; }
+
+  // Begins the job. Only the leading host uses `settings`. REQUIRES: called once, before Report and
+  // Step.
+  void Begin(JobDirector::Settings settings);
+  // Sends a report of this host to the leading host.
+  void Report(const JobReport& report);
+  // Sends and receives what is possible without waiting. Returns orders for this host. If another
+  // host was lost, the orders say what follows.
+  std::vector<JobOrder> Step(Time now);
+  // Returns the sockets for which the caller polls before the next Step.
+  std::vector<pollfd> Sockets() const;
+  // Returns the time of the next necessary Step.
+  Time wakeup() const;
+  // Tells the other hosts that this host ends. Waits up to `most` until they have the last orders.
+  void Leave(Duration most);
+
+ private:
+  // The connection of another host to the leading host.
+  struct Peer {
+    std::unique_ptr<HostLink> link;  // null: no host has this number now
+    bool left = false;               // the host has ended in order
+  };
+
+  explicit HostGroup(HostGroupOptions options);
+  std::string NameOf(int host) const;
+  // Makes this tandemrun the leading one. Returns false if another tandemrun leads.
+  StatusOr<bool> TryToLead();
+  Status Gather(Time deadline);
+  Status Follow(Time deadline);
+  StatusOr<std::optional<HostLayout>> Ask(Time deadline);
+  StatusOr<Fd> DialLeader(Time deadline);
+  void AcceptGuests(Time now);
+  void StepGuests(Time now);
+  // Gives a guest a place in the job. Returns why it is refused.
+  Status Welcome(std::unique_ptr<HostLink>& link, const HostJoin& join);
+  void SendLayout(int number, bool replaces);
+  void SharePorts();
+  std::vector<HostLink*> Links() const;  // the connections to hosts of the job
+  void Flush(Time deadline);             // sends all queued messages
+  std::vector<JobOrder> Lead(Time now);
+  std::vector<JobOrder> Obey(Time now);
+  void Progress(const std::string& text, Time deadline);
+
+  const HostGroupOptions options_;
+  const LinkKey key_;
+  HostLayout layout_;
+  std::unique_ptr<JobDirector> director_;  // null: this host does not lead, or before Begin
+  // The next four fields are for the leading host.
+  std::unique_ptr<collective::RendezvousStore> store_;
+  std::string meeting_;  // where the hosts meet, for messages
+  Fd listener_;
+  std::vector<Peer> peers_;                        // by number of the host; peers_[0] is unused
+  std::vector<std::unique_ptr<HostLink>> guests_;  // connections without a place in the job
+  // The connection to the leading host; null: it is lost, or this host leads.
+  std::unique_ptr<HostLink> leader_;
+  bool over_ = false;   // the job ends, so that the end of a connection is no loss
+  Time told_at_{};      // time of the last call of options.progress
+  std::string reason_;  // why the last attempt to join failed; empty: unknown
+};
+
+}  // namespace tandem::deploy

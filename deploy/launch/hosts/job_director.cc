@@ -1,0 +1,248 @@
+#include "deploy/launch/hosts/job_director.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "common/base/require.h"
+
+namespace tandem::deploy {
+
+using Report = JobReport::Kind;
+using Kind = JobOrder::Kind;
+
+JobDirector::JobDirector(Settings settings) : settings_(std::move(settings)) {
+  TD_REQUIRE(!settings_.host_of.empty());
+  TD_REQUIRE(settings_.ranks_least >= 0 && settings_.max_restarts >= 0);
+  for (size_t rank = 0; rank < size(); ++rank) {
+    running_.insert(static_cast<int>(rank));
+    members_.insert(static_cast<int>(rank));
+  }
+}
+
+void JobDirector::Take(int host, const JobReport& report, Time now) {
+  switch (report.kind) {
+    case Report::kEnded:
+      return TakeEnded(host, report.ended, now);
+    case Report::kUnresponsive:
+      // Records the process as the first failure now, because other processes may fail without it
+      // before its host notices its end.
+      if (report.ended.empty() || ending_ || elastic()) return;
+      if (!MayRestart(report.ended[0].can_return)) Fail(report.ended[0].failure);
+      return;
+    case Report::kReady:
+      return Admit(report.number);
+    case Report::kWait: {
+      const bool pserver = report.wait.whom.kind == "pserver";
+      const std::vector<int>& hosts = pserver ? settings_.pserver_hosts : settings_.host_of;
+      const auto number = static_cast<size_t>(report.wait.whom.number);
+      if (number >= hosts.size() || hosts[number] == host) return;
+      return Order({.kind = Kind::kWait, .wait = report.wait}, hosts[number]);
+    }
+    case Report::kSignal:
+      ending_ = true;
+      Order({.kind = Kind::kSignal, .number = report.number});
+      orders_.back().except = host;
+      return;
+    case Report::kStartLost:
+      return Order({.kind = Kind::kStartLost});
+    case Report::kNotStarted:
+      if (!ending_) FailFor(absl::StrFormat("host %d", host), host, report.text);
+      return;
+  }
+}
+
+void JobDirector::TakeEnded(int host, std::vector<ProcessEnd> ended, Time now) {
+  for (const ProcessEnd& process : ended) {
+    if (process.rank < 0) continue;
+    running_.erase(process.rank);
+    any_done_ = any_done_ || process.done;
+  }
+  if (!ending_) {
+    LoseRanks(host, ended);
+    for (size_t i = 0; i < ended.size();) {
+      if (!ended[i].lost || !MayRestart(ended[i].can_return)) {
+        ++i;
+        continue;
+      }
+      Restart(host, ended[i], /*member=*/true);
+      ended.erase(ended.begin() + static_cast<ptrdiff_t>(i));
+    }
+    LoseRanks(host, ended);  // handles the killed ranks that were not restarted
+    Blame(ended, now);
+  }
+  FinishIfDone();
+}
+
+int JobDirector::Left() const {
+  return static_cast<int>(
+      std::ranges::count_if(members_, [this](int rank) { return running_.contains(rank); }));
+}
+
+bool JobDirector::Enough(int left) const {
+  return left > 0 && (Over() || left >= settings_.ranks_least);
+}
+
+std::string JobDirector::LeftText(int left) const {
+  return Enough(left) ? absl::StrFormat("%d of %d ranks continue", left, size())
+                      : absl::StrFormat("only %d of %d ranks are left, but the job needs %d", left,
+                                        size(), settings_.ranks_least);
+}
+
+void JobDirector::LoseRanks(int host, std::vector<ProcessEnd>& ended) {
+  if (!elastic() || ended.empty()) return;
+  const int left = Left();
+  const bool enough = Enough(left);
+  bool changed = Over();
+  for (size_t i = 0; i < ended.size();) {
+    const ProcessEnd process = ended[i];
+    const bool member = process.rank >= 0 && members_.contains(process.rank);
+    const bool lost = process.killed && (enough || !MayRestart(process.can_return));
+    if (process.rank < 0 || (member && !lost)) {
+      ++i;
+      continue;
+    }
+    const std::string then = member ? LeftText(left) : "before it joined";
+    Note("lost", process.name, then,
+         absl::StrFormat("%s: %s: %s", process.name, process.failure.exit.Text(), then));
+    if (member && !enough) return;
+    changed = changed || member;
+    members_.erase(process.rank);
+    ended.erase(ended.begin() + static_cast<ptrdiff_t>(i));
+    if (process.killed && MayRestart(process.can_return)) Restart(host, process, /*member=*/false);
+  }
+  if (changed) PublishWorld();
+}
+
+void JobDirector::Restart(int host, const ProcessEnd& process, bool member) {
+  TD_REQUIRE(restarts_ < settings_.max_restarts);
+  ++restarts_;
+  if (process.rank >= 0) running_.insert(process.rank);
+  Order({.kind = Kind::kRestart, .process = process.name, .number = restarts_, .member = member},
+        host);
+}
+
+void JobDirector::Blame(const std::vector<ProcessEnd>& ended, Time now) {
+  const ProcessEnd* culprit = nullptr;
+  for (const ProcessEnd& process : ended) {
+    if (!process.failed) continue;
+    if (culprit == nullptr ||
+        (IsConsequence(culprit->failure.exit) && !IsConsequence(process.failure.exit))) {
+      culprit = &process;
+    }
+  }
+  if (culprit == nullptr) return;
+  if (!IsConsequence(culprit->failure.exit) || settings_.patience == Duration::zero()) {
+    return Fail(culprit->failure);
+  }
+  if (held_) return;
+  held_ = culprit->failure;
+  held_until_ = now + settings_.patience;
+}
+
+void JobDirector::Step(Time now) {
+  if (!held_ || now < held_until_) return;
+  const Failure failure = *std::exchange(held_, std::nullopt);
+  if (!ending_) Fail(failure);
+}
+
+void JobDirector::Admit(int rank) {
+  const bool waits = running_.contains(rank) && !members_.contains(rank);
+  if (!elastic() || !waits || ending_ || Over()) return;
+  members_.insert(rank);
+  const std::string name = absl::StrFormat("trainer %d", rank);
+  const std::string text = absl::StrFormat("joined: %d of %d ranks", Left(), size());
+  Note("joined", name, text, name + " " + text);
+  PublishWorld();
+}
+
+void JobDirector::LoseHost(int host, const std::string& name, const std::string& why) {
+  lost_hosts_.insert(host);
+  std::vector<int> ranks;
+  for (size_t rank = 0; rank < size(); ++rank) {
+    if (settings_.host_of[rank] != host) continue;
+    if (running_.erase(static_cast<int>(rank)) > 0) ranks.push_back(static_cast<int>(rank));
+  }
+  const bool idle = ranks.empty() && std::ranges::count(settings_.pserver_hosts, host) == 0;
+  if (ending_ || (idle && !elastic())) return FinishIfDone();
+  if (!elastic() || std::ranges::count(settings_.pserver_hosts, host) > 0) {
+    // The trainers of the host return with a host that replaces it.
+    if (TrainersReturn() && restarts_ < settings_.max_restarts && !Over() &&
+        std::ranges::count(settings_.pserver_hosts, host) == 0) {
+      ++restarts_;
+      const std::string text = absl::StrFormat(
+          "%s; its trainers wait for a tandemrun that replaces it (restart %d of %d)", why,
+          restarts_, settings_.max_restarts);
+      return Note("lost", name, text, absl::StrFormat("%s is lost: %s", name, text));
+    }
+    return FailFor(name, host, why);
+  }
+  const int left = Left();
+  const std::string text = absl::StrFormat("%s; %s", why, LeftText(left));
+  Note("lost", name, text, absl::StrFormat("%s is lost: %s", name, text));
+  if (!Enough(left)) return FailFor(name, host, text);
+  for (const int rank : ranks) members_.erase(rank);
+  PublishWorld();
+  FinishIfDone();
+}
+
+bool JobDirector::MayReplace(int host) const {
+  return lost_hosts_.contains(host) && !ending_ && !finished_ && !Over() && TrainersReturn();
+}
+
+void JobDirector::AddHost(int host, const std::string& name) {
+  TD_REQUIRE(MayReplace(host));
+  lost_hosts_.erase(host);
+  int ranks = 0;
+  for (size_t rank = 0; rank < size(); ++rank) {
+    if (settings_.host_of[rank] != host) continue;
+    running_.insert(static_cast<int>(rank));
+    ++ranks;
+  }
+  const std::string text = absl::StrFormat("replaces the lost host; it starts %d ranks", ranks);
+  Note("joined", name, text, name + " " + text);
+  if (!elastic()) return;
+  Order({.kind = Kind::kWorld,
+         .version = version_,
+         .members = {members_.begin(), members_.end()},
+         .over = Over()},
+        host);
+}
+
+void JobDirector::Fail(const Failure& failure) {
+  if (ending_) return;
+  ending_ = true;
+  Order({.kind = Kind::kFailed, .failure = failure});
+}
+
+void JobDirector::FailFor(const std::string& name, int host, const std::string& why) {
+  Failure failure;
+  failure.role = "host";
+  failure.rank = host;
+  failure.host = name;
+  failure.exit.code = kExitLostPeer;
+  failure.text = why;
+  Fail(failure);
+}
+
+void JobDirector::PublishWorld() {
+  TD_REQUIRE(elastic());
+  std::vector<int> members;
+  std::ranges::copy_if(members_, std::back_inserter(members),
+                       [this](int rank) { return running_.contains(rank); });
+  Order(
+      {.kind = Kind::kWorld, .version = ++version_, .members = std::move(members), .over = Over()});
+}
+
+void JobDirector::FinishIfDone() {
+  if (finished_ || !running_.empty()) return;
+  finished_ = true;
+  Order({.kind = Kind::kFinish});
+}
+
+void JobDirector::Note(const char* event, const std::string& process, const std::string& text,
+                       const std::string& shown) {
+  Order({.kind = Kind::kNote, .process = process, .event = event, .text = text, .shown = shown});
+}
+
+}  // namespace tandem::deploy

@@ -1,0 +1,109 @@
+// Makes the decisions about a whole job: which processes are restarted, which ranks are in the
+// world of an elastic job, and which failure ends the job. The director of a job is in the
+// tandemrun of its leading host. It starts no process and reads no clock.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "deploy/launch/hosts/job_messages.h"
+
+namespace tandem::deploy {
+
+// An order for one host, or for all hosts.
+struct AddressedOrder {
+  static constexpr int kAll = -1;
+  int to = kAll;
+  JobOrder order;
+  int except = kAll;  // a host that does not get the order; kAll: each host gets it
+};
+
+// Not thread-safe.
+class JobDirector {
+ public:
+  // Version of the first world of an elastic job, which has all ranks. Each host knows it without
+  // an order.
+  static constexpr int64_t kFirstWorld = 1;
+
+  struct Settings {
+    // The host of each trainer, by rank. Hosts have numbers from 0; the leading host is 0.
+    std::vector<int> host_of;
+    std::vector<int> pserver_hosts;  // host of each pserver
+    int ranks_least = 0;             // elastic: minimum number of ranks; 0: all ranks are needed
+    int max_restarts = 0;            // maximum number of restarts of the job
+    bool ranks_return = false;       // a lost rank is restarted while the others wait
+    // Time for which a failure that is only the consequence of another one waits for a report about
+    // the other one. Zero if the job runs on one host, which reports in order.
+    Duration patience{};
+  };
+
+  explicit JobDirector(Settings settings);
+
+  // Takes a report of `host`.
+  void Take(int host, const JobReport& report, Time now);
+  // Handles the loss of a host with all its processes. `name` is the name of the host for messages,
+  // `why` the reason.
+  void LoseHost(int host, const std::string& name, const std::string& why);
+  // Returns whether a new host may take the place of lost host `host` now.
+  bool MayReplace(int host) const;
+  // A new host has taken the place of a lost one. Its ranks start, but are not in the world of an
+  // elastic job until they report that they are ready.
+  void AddHost(int host, const std::string& name);
+  // Ends the job with a failure that has waited for `patience`.
+  void Step(Time now);
+  // Returns the time of the next necessary Step; Time::max(): none.
+  Time wakeup() const { return held_ ? held_until_ : Time::max(); }
+
+  std::vector<AddressedOrder> TakeOrders() { return std::exchange(orders_, {}); }
+  int restarts() const { return restarts_; }
+
+ private:
+  bool elastic() const { return settings_.ranks_least > 0; }
+  // Returns whether the state of lost trainers is on other ranks or on pservers.
+  bool TrainersReturn() const { return settings_.ranks_return || !settings_.pserver_hosts.empty(); }
+  bool Over() const { return settings_.ranks_return && any_done_; }
+  bool MayRestart(bool can_return) const {
+    return can_return && restarts_ < settings_.max_restarts && !Over();
+  }
+  size_t size() const { return settings_.host_of.size(); }
+  // Returns the number of running members of the world.
+  int Left() const;
+  bool Enough(int left) const;
+  std::string LeftText(int left) const;
+  void TakeEnded(int host, std::vector<ProcessEnd> ended, Time now);
+  // Removes killed ranks of an elastic job from the world and from `ended`, if the job can continue
+  // without these ranks. A new process for such a rank must report that it is ready before it
+  // joins.
+  void LoseRanks(int host, std::vector<ProcessEnd>& ended);
+  void Restart(int host, const ProcessEnd& process, bool member);
+  void Blame(const std::vector<ProcessEnd>& ended, Time now);
+  void Admit(int rank);
+  void Fail(const Failure& failure);
+  void FailFor(const std::string& name, int host, const std::string& why);
+  void PublishWorld();
+  void FinishIfDone();
+  void Order(JobOrder order, int to = AddressedOrder::kAll) {
+    orders_.push_back({to, std::move(order)});
+  }
+  void Note(const char* event, const std::string& process, const std::string& text,
+            const std::string& shown);
+
+  const Settings settings_;
+  std::set<int> running_;  // ranks of the trainers that run or are being restarted
+  std::set<int> members_;  // ranks in the world
+  std::set<int> lost_hosts_;
+  int64_t version_ = kFirstWorld;
+  int restarts_ = 0;
+  bool any_done_ = false;
+  bool ending_ = false;    // the job stops or has failed
+  bool finished_ = false;  // kFinish was ordered
+  std::optional<Failure> held_;
+  Time held_until_{};
+  std::vector<AddressedOrder> orders_;
+};
+
+}  // namespace tandem::deploy

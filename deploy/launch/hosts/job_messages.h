@@ -1,0 +1,82 @@
+// The messages of a job's tandemruns: reports of a host about its processes, and orders of the
+// leading host. A job on one host uses the same reports and orders inside one process.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "deploy/launch/process/failure.h"
+
+namespace tandem::deploy {
+
+// A process in a report: its kind ("trainer", "pserver" or "caller") and its number among the
+// processes of this kind.
+struct NamedProcess {
+  std::string kind;
+  int number = 0;
+};
+
+struct ProcessWait {
+  NamedProcess who, whom;
+  // The time waited and its limits, as in LauncherWait (common/launcher/launcher_words.h).
+  Duration waited{}, limit{}, start_limit{};
+};
+
+// A process that has ended, or that hangs and has been killed.
+struct ProcessEnd {
+  std::string name;         // ProcessPlan::Name()
+  int rank = -1;            // rank of a trainer; -1: the process is no trainer
+  bool done = false;        // true: a trainer that has completed the job
+  bool killed = false;      // true: a signal ended the process
+  bool lost = false;        // true: a restart may help, because the process did not fail by itself
+  bool can_return = false;  // ProcessPlan::can_return
+  bool failed = false;      // true: the job fails, unless it continues without the process
+  Failure failure;          // meaningful if `failed`
+};
+
+// A report of a host to the leading host.
+struct JobReport {
+  enum class Kind : uint8_t {
+    kEnded,         // the processes `ended` have ended between two checks
+    kUnresponsive,  // the process ended[0] hangs; the host has sent SIGKILL to it
+    kReady,         // trainer `number`, which is not in the world, can join
+    kWait,          // a process waits for a process of another host
+    kSignal,        // the host has received signal `number`, which stops the job
+    kStartLost,     // the user requests a start of all lost ranks
+    kNotStarted     // the host cannot start a process again; `text` is the reason
+  };
+  Kind kind = Kind::kEnded;
+  std::vector<ProcessEnd> ended;
+  int number = 0;
+  std::string text;
+  ProcessWait wait;
+};
+
+// An order of the leading host to one host, or to all hosts.
+struct JobOrder {
+  enum class Kind : uint8_t {
+    kRestart,    // start `process` again, as restart `number`; `member`: it stays in the world
+    kWorld,      // the world has version `version` and `members`; `over`: a rank is done
+    kFailed,     // the job ends because of `failure`
+    kSignal,     // another host has received signal `number`
+    kFinish,     // all trainers of the job have ended
+    kStartLost,  // start the lost ranks
+    kWait,       // a process waits for a process of this host
+    kNote        // an event about `process`; the host also shows `shown` to the user
+  };
+  Kind kind = Kind::kNote;
+  std::string process;
+  int number = 0;
+  bool member = true;
+  int64_t version = 0;
+  std::vector<int> members;
+  bool over = false;
+  Failure failure;
+  std::string event, text;  // kNote: the event (JobEvent) and its details
+  std::string shown;        // kNote: text for the user; empty: none
+  ProcessWait wait;
+};
+
+}  // namespace tandem::deploy

@@ -1,0 +1,112 @@
+#include "deploy/launch/job_hosts.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_format.h"
+#include "common/base/require.h"
+#include "common/rpc/credentials/token.h"
+
+namespace tandem::deploy {
+namespace {
+
+std::string ValueOf(const Environment& env, const char* name) {
+  const auto found = env.find(name);
+  return found == env.end() ? "" : found->second;
+}
+
+int OnHost(const std::vector<ProcessEndpoint>& processes, int host) {
+  return static_cast<int>(std::ranges::count_if(
+      processes, [host](const ProcessEndpoint& e) { return e.host_number == host; }));
+}
+
+// Returns the largest number of processes on a host.
+int MostOnOneHost(const LaunchOptions& options) {
+  int most = 0;
+  for (int host = 0; host < options.hosts.count; ++host) {
+    most = std::max(
+        most, OnHost(options.pservers.endpoints, host) + OnHost(options.workers.endpoints, host));
+  }
+  return most;
+}
+
+// Returns the settings that must be equal on all hosts, in the order of their importance.
+std::vector<std::string> Settings(const LaunchOptions& options) {
+  std::vector<std::string> settings = {
+      absl::StrFormat("--mode=%s", ModeName(options.mode)),
+      absl::StrFormat("--hosts=%d:%d", options.hosts.least, options.hosts.count),
+      absl::StrFormat("%d trainers", options.workers.endpoints.size()),
+      absl::StrFormat("%d pservers", options.pservers.endpoints.size()),
+      absl::StrFormat("a minimum of %d ranks", options.workers.ranks_least),
+      absl::StrFormat("--max_restarts=%d", options.supervision.max_restarts),
+      absl::StrFormat("--durability=%s", options.pservers.durability),
+      std::string(options.security.tls_dir.empty() ? "no --tls_dir" : "--tls_dir")};
+  return settings;
+}
+
+}  // namespace
+
+void Apply(const HostLayout& layout, LaunchOptions& options) {
+  TD_REQUIRE(layout.hosts.size() == static_cast<size_t>(options.hosts.count));
+  std::vector<int> used(layout.hosts.size(), 0);  // number of ports in use on each host
+  for (auto* const processes : {&options.pservers.endpoints, &options.workers.endpoints}) {
+    for (ProcessEndpoint& e : *processes) {
+      const auto number = static_cast<size_t>(e.host_number);
+      const JobHost& host = layout.hosts[number];
+      const int first = options.start_port != 0 ? options.start_port : host.first_port;
+      e.host = host.address;
+      e.port = first + used[number]++;
+      e.local = e.host_number == layout.number;
+    }
+  }
+  options.log_dir += absl::StrFormat("/host-%d", layout.number);
+  // The ranks meet at rank 0, whose port this layout has. A directory or an etcd serves them too.
+  if (options.hosts.names_leader) options.workers.rendezvous.clear();
+}
+
+HostLayout ExampleLayout(const LaunchOptions& options) {
+  HostLayout layout;
+  for (int i = 0; i < options.hosts.count; ++i) {
+    const std::string name = absl::StrFormat("host-%d", i);
+    layout.hosts.push_back({name, name, 10000});
+  }
+  return layout;
+}
+
+StatusOr<std::unique_ptr<HostGroup>> JoinHosts(const Environment& env, const std::string& version,
+                                               LaunchOptions& options) {
+  TD_REQUIRE(options.hosts.several());
+  std::string& secret_file = options.security.secret_file;
+  if (secret_file.empty()) secret_file = ValueOf(env, "TANDEM_SECRET_FILE");
+  if (secret_file.empty()) {
+    return InvalidArgument(
+        "a job on several hosts needs a secret, but neither --secret_file nor TANDEM_SECRET_FILE "
+        "is set [TD6013]; hint: create a secret with openssl rand -hex 32 > job.secret and chmod "
+        "600 job.secret, and set --secret_file to a copy of the file on each host");
+  }
+  HostGroupOptions group;
+  TD_ASSIGN_OR_RETURN(group.secret, rpc::ReadSecretFile(secret_file));
+  group.hosts = options.hosts.count;
+  group.job = options.job_name;
+  group.rendezvous = options.hosts.rendezvous;
+  group.listen_host = options.hosts.listen_host;
+  group.etcd.tls.ca = ValueOf(env, "TANDEM_ETCD_CA");
+  group.etcd.tls.cert = ValueOf(env, "TANDEM_ETCD_CERT");
+  group.etcd.tls.key = ValueOf(env, "TANDEM_ETCD_KEY");
+  group.etcd.user = ValueOf(env, "TANDEM_ETCD_USER");
+  group.etcd.password_file = ValueOf(env, "TANDEM_ETCD_PASSWORD_FILE");
+  group.version = version;
+  group.settings = Settings(options);
+  group.ports = MostOnOneHost(options);
+  group.silence = options.hosts.timeout;
+  group.progress = [](const std::string& text) {
+    std::fprintf(stderr, "tandemrun: %s\n", text.c_str());
+  };
+  TD_ASSIGN_OR_RETURN(std::unique_ptr<HostGroup> joined, HostGroup::Join(std::move(group)));
+  Apply(joined->layout(), options);
+  return joined;
+}
+
+}  // namespace tandem::deploy

@@ -1,0 +1,312 @@
+// Tests how tandemruns join a job and talk to each other, in one process, without trainers.
+#include <gtest/gtest.h>
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <functional>
+#include <future>
+
+#include "common/os/ports.h"
+#include "deploy/launch/hosts/host_group.h"
+#include "deploy/launch/hosts/host_link.h"
+#include "deploy/launch/hosts/host_messages.h"
+
+namespace tandem::deploy {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Joined = StatusOr<std::unique_ptr<HostGroup>>;
+
+constexpr Duration kWaitMax = seconds(20);
+
+HostGroupOptions Options(int port, int hosts = 2) {
+  HostGroupOptions options;
+  options.hosts = hosts;
+  options.job = "test";
+  options.secret = "a secret of the test";
+  options.rendezvous = "tcp://127.0.0.1:" + std::to_string(port);
+  options.version = "1";
+  options.settings = {"--mode=collective", "--nproc=2"};
+  options.ports = 3;
+  options.timeout = seconds(10);
+  options.progress = [](const std::string&) {};
+  return options;
+}
+
+std::future<Joined> JoinLater(HostGroupOptions options) {
+  return std::async(std::launch::async, [options] { return HostGroup::Join(options); });
+}
+
+struct Pair {
+  std::unique_ptr<HostGroup> leading, other;
+};
+
+// Returns two joined groups that have begun their job.
+Pair Join(HostGroupOptions options) {
+  auto first = JoinLater(options), second = JoinLater(options);
+  Joined a = first.get(), b = second.get();
+  EXPECT_TRUE(a.ok()) << a.status();
+  EXPECT_TRUE(b.ok()) << b.status();
+  Pair pair{*std::move(a), *std::move(b)};
+  if (!pair.leading->leads()) std::swap(pair.leading, pair.other);
+  EXPECT_TRUE(pair.leading->leads());
+  JobDirector::Settings settings;
+  settings.host_of = {0, 1};
+  pair.leading->Begin(settings);
+  pair.other->Begin(settings);
+  return pair;
+}
+
+// Steps both groups until `done` accepts an order for the other host.
+bool StepUntil(HostGroup& group, HostGroup* other,
+               const std::function<bool(const JobOrder&)>& done) {
+  const Time deadline = SteadyNow() + kWaitMax;
+  while (SteadyNow() < deadline) {
+    if (other != nullptr) (void)other->Step(SteadyNow());
+    for (const JobOrder& order : group.Step(SteadyNow())) {
+      if (done(order)) return true;
+    }
+    std::vector<pollfd> fds = group.Sockets();
+    poll(fds.data(), fds.size(), 10);
+  }
+  return false;
+}
+
+TEST(HostGroupTest, HostsGetNumbersAddressesAndPorts) {
+  const int port = *FreePorts("127.0.0.1", 1);
+  const Pair pair = Join(Options(port));
+  const HostLayout &mine = pair.leading->layout(), &other = pair.other->layout();
+  EXPECT_EQ(mine.number, 0);
+  EXPECT_EQ(other.number, 1);
+  ASSERT_EQ(other.hosts.size(), 2u);
+  EXPECT_EQ(other.hosts[0].address, "127.0.0.1");
+  EXPECT_EQ(other.hosts[1].address, "127.0.0.1");
+  EXPECT_FALSE(other.replaces);
+  // The two hosts are one machine, so their ports must differ.
+  EXPECT_GE(other.hosts[1].first_port, other.hosts[0].first_port + 3);
+  EXPECT_EQ(mine.hosts[1].first_port, other.hosts[1].first_port);
+}
+
+TEST(HostGroupTest, AFileCanBeTheRendezvous) {
+  char dir[] = "/tmp/tandem_hosts_XXXXXX";
+  ASSERT_NE(mkdtemp(dir), nullptr);
+  HostGroupOptions options = Options(0);
+  options.rendezvous = std::string("file://") + dir;
+  options.listen_host = "127.0.0.1";
+  const Pair pair = Join(options);
+  EXPECT_EQ(pair.other->layout().number, 1);
+}
+
+TEST(HostGroupTest, ReportsAndOrdersArrive) {
+  const Pair pair = Join(Options(*FreePorts("127.0.0.1", 1)));
+  JobReport report;
+  report.ended.push_back({.name = "trainer 1", .rank = 1, .failed = true});
+  report.ended[0].failure.text = "it failed";
+  report.ended[0].failure.last_lines = {"one", "two"};
+  report.ended[0].failure.exit.code = 3;
+  pair.other->Report(report);
+  (void)pair.other->Step(SteadyNow());
+  Failure failure;
+  ASSERT_TRUE(StepUntil(*pair.leading, pair.other.get(), [&](const JobOrder& order) {
+    failure = order.failure;
+    return order.kind == JobOrder::Kind::kFailed;
+  }));
+  EXPECT_EQ(failure.text, "it failed");
+  EXPECT_EQ(failure.last_lines, (std::vector<std::string>{"one", "two"}));
+  EXPECT_EQ(failure.exit.code, 3);
+}
+
+TEST(HostGroupTest, ALostHostIsAFailureAndAHostThatEndsIsNot) {
+  for (const bool in_order : {true, false}) {
+    Pair pair = Join(Options(*FreePorts("127.0.0.1", 1)));
+    if (in_order) pair.other->Leave(seconds(1));
+    pair.other.reset();
+    if (in_order) {
+      for (int i = 0; i < 20; ++i) {
+        EXPECT_TRUE(pair.leading->Step(SteadyNow()).empty());
+        poll(nullptr, 0, 5);
+      }
+      continue;
+    }
+    EXPECT_TRUE(StepUntil(*pair.leading, nullptr, [](const JobOrder& order) {
+      return order.kind == JobOrder::Kind::kFailed && order.failure.role == "host" &&
+             order.failure.rank == 1;
+    }));
+  }
+}
+
+TEST(HostGroupTest, TheOtherHostsNoticeThatTheLeadingOneIsLost) {
+  Pair pair = Join(Options(*FreePorts("127.0.0.1", 1)));
+  pair.leading.reset();
+  EXPECT_TRUE(StepUntil(*pair.other, nullptr, [](const JobOrder& order) {
+    return order.kind == JobOrder::Kind::kFailed && order.failure.role == "host" &&
+           order.failure.rank == 0;
+  }));
+}
+
+TEST(HostGroupTest, ASilentHostIsLost) {
+  HostGroupOptions options = Options(*FreePorts("127.0.0.1", 1));
+  options.silence = milliseconds(400);
+  const Pair pair = Join(options);
+  const Time begin = SteadyNow();
+  // The other group is not stepped, like a process that SIGSTOP has stopped.
+  std::string text;
+  ASSERT_TRUE(StepUntil(*pair.leading, nullptr, [&](const JobOrder& order) {
+    text = order.failure.text;
+    return order.kind == JobOrder::Kind::kFailed;
+  }));
+  EXPECT_GE(SteadyNow() - begin, milliseconds(300));
+  EXPECT_NE(text.find("has sent nothing for 0."), std::string::npos) << text;
+}
+
+TEST(HostGroupTest, PingsKeepAnIdleLink) {
+  HostGroupOptions options = Options(*FreePorts("127.0.0.1", 1));
+  options.silence = milliseconds(200);
+  const Pair pair = Join(options);
+  const Time until = SteadyNow() + seconds(1);
+  while (SteadyNow() < until) {
+    EXPECT_TRUE(pair.leading->Step(SteadyNow()).empty());
+    EXPECT_TRUE(pair.other->Step(SteadyNow()).empty());
+    poll(nullptr, 0, 5);
+  }
+}
+
+TEST(HostGroupTest, WrongHostsAreRefusedByName) {
+  struct Case {
+    std::function<void(HostGroupOptions&)> change;
+    StatusCode code;
+    std::string text;
+  };
+  const std::vector<Case> cases = {
+      {[](auto& o) { o.secret = "another"; }, StatusCode::kPermissionDenied, "another secret"},
+      {[](auto& o) { o.job = "other"; }, StatusCode::kPermissionDenied, "another job"},
+      {[](auto& o) { o.settings[1] = "--nproc=3"; }, StatusCode::kFailedPrecondition,
+       "runs tandemrun with --nproc=3, the leading one with --nproc=2 [TD3015]"},
+  };
+  for (const Case& wrong : cases) {
+    HostGroupOptions options = Options(*FreePorts("127.0.0.1", 1));
+    auto leading = JoinLater(options);
+    const Time deadline = SteadyNow() + kWaitMax;
+    while (BindPort("127.0.0.1", std::stoi(options.rendezvous.substr(16))).ok() &&
+           SteadyNow() < deadline) {
+      poll(nullptr, 0, 5);
+    }
+    HostGroupOptions changed = options;
+    wrong.change(changed);
+    const Status status = HostGroup::Join(changed).status();
+    EXPECT_EQ(status.code(), wrong.code) << status;
+    EXPECT_NE(std::string(status.message()).find(wrong.text), std::string::npos) << status;
+    Joined right = HostGroup::Join(options);  // the refused one has taken no place
+    EXPECT_TRUE(right.ok()) << right.status();
+    EXPECT_TRUE(leading.get().ok());
+  }
+}
+
+TEST(HostGroupTest, AFullJobAcceptsNoFurtherHost) {
+  const HostGroupOptions options = Options(*FreePorts("127.0.0.1", 1));
+  const Pair pair = Join(options);
+  auto third = JoinLater(options);
+  EXPECT_FALSE(StepUntil(*pair.leading, pair.other.get(), [&](const JobOrder&) { return true; }) &&
+               third.wait_for(seconds(0)) != std::future_status::ready);
+  const Joined joined = third.get();
+  EXPECT_EQ(joined.status().code(), StatusCode::kAlreadyExists) << joined.status();
+}
+
+TEST(HostGroupTest, MissingHostsEndTheWait) {
+  HostGroupOptions options = Options(*FreePorts("127.0.0.1", 1), 3);
+  options.timeout = milliseconds(300);
+  const Status status = HostGroup::Join(options).status();
+  EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded);
+  EXPECT_NE(std::string(status.message()).find("2 of 3 hosts did not join"), std::string::npos)
+      << status;
+}
+
+TEST(HostMessagesTest, BytesOfOthersAreNoMessage) {
+  EXPECT_EQ(DecodeHostMessage("").status().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(DecodeHostMessage("\xff\xff\xff").status().code(), StatusCode::kDataLoss);
+  JobOrder order{.kind = JobOrder::Kind::kWorld, .version = 7, .members = {1, 5}, .over = true};
+  const StatusOr<HostMessage> read = DecodeHostMessage(Encode(order));
+  ASSERT_TRUE(read.ok());
+  const auto& same = std::get<JobOrder>(*read);
+  EXPECT_EQ(same.version, 7);
+  EXPECT_EQ(same.members, (std::vector<int>{1, 5}));
+  EXPECT_TRUE(same.over);
+}
+
+// A connection that stays in one process, with its bytes in the hands of the test.
+class HostLinkTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    int ends[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+    int others[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, others), 0);
+    dialler_ = std::make_unique<HostLink>(Fd(ends[0]), HostLink::Side::kDialler, key_, hours(1),
+                                          SteadyNow());
+    listener_ = std::make_unique<HostLink>(Fd(others[0]), HostLink::Side::kListener, key_, hours(1),
+                                           SteadyNow());
+    wires_[0].Reset(ends[1]);
+    wires_[1].Reset(others[1]);
+  }
+
+  // Carries bytes between the two ends; `change` may change them.
+  void Carry(const std::function<void(std::string&)>& change = nullptr) {
+    for (int round = 0; round < 20; ++round) {
+      first_ = dialler_->Step(SteadyNow());
+      second_ = listener_->Step(SteadyNow());
+      for (const int from : {0, 1}) {
+        char bytes[65536];
+        const ssize_t n = recv(wires_[from].get(), bytes, sizeof(bytes), MSG_DONTWAIT);
+        if (n <= 0) continue;
+        std::string text(bytes, static_cast<size_t>(n));
+        seen_ += text;
+        if (change) change(text);
+        ASSERT_EQ(send(wires_[1 - from].get(), text.data(), text.size(), 0),
+                  static_cast<ssize_t>(text.size()));
+      }
+    }
+  }
+
+  const LinkKey key_ = LinkKey::Of("test", "secret");
+  std::unique_ptr<HostLink> dialler_, listener_;
+  Fd wires_[2];
+  std::string seen_;  // all bytes on the wire
+  Status first_, second_;
+};
+
+TEST_F(HostLinkTest, FramesArriveAndAreNotReadable) {
+  Carry();
+  ASSERT_TRUE(dialler_->established() && listener_->established()) << first_ << second_;
+  dialler_->Send("a frame for the other end");
+  listener_->Send(std::string(100000, 'x'));
+  Carry();
+  EXPECT_EQ(listener_->Take().value_or(""), "a frame for the other end");
+  EXPECT_EQ(dialler_->Take().value_or("").size(), 100000u);
+  EXPECT_FALSE(listener_->Take().has_value());
+  EXPECT_EQ(seen_.find("a frame"), std::string::npos);
+}
+
+TEST_F(HostLinkTest, AlteredBytesAreNoticed) {
+  Carry();
+  dialler_->Send("a frame for the other end");
+  Carry([](std::string& text) { text.back() ^= 1; });
+  EXPECT_FALSE(listener_->Take().has_value());
+  EXPECT_EQ(second_.code(), StatusCode::kDataLoss) << second_;
+}
+
+TEST_F(HostLinkTest, AClosedConnectionIsNamed) {
+  Carry();
+  wires_[0].Reset();
+  EXPECT_EQ(dialler_->Step(SteadyNow()).code(), StatusCode::kUnavailable);
+  EXPECT_EQ(dialler_->Step(SteadyNow()).code(), StatusCode::kUnavailable) << "it stays lost";
+}
+
+}  // namespace
+}  // namespace tandem::deploy
