@@ -279,6 +279,14 @@ TEST_F(ClickTest, HybridRefusesWhatItCannotDo) {
                {"--a_sync=true"});
   EXPECT_NE(returning->Wait(), 0);
   EXPECT_THAT(returning->Output(), testing::HasSubstr("would update table rows twice"));
+  // Pservers update these tables as a whole, so a repeated step would get its own update.
+  for (const char* optimizer : {"lamb", "adamw", "ftrl", "lars_momentum"}) {
+    const auto whole =
+        StartJob(optimizer, {"--mode=hybrid", "--servers=1", "--workers=2", "--max_restarts=1"},
+                 {std::string("--optimizer.type=") + optimizer});
+    EXPECT_EQ(whole->Wait(), 2) << optimizer;
+    EXPECT_THAT(whole->Output(), testing::HasSubstr("an optimizer that updates table"));
+  }
 }
 
 // The trainers have no copy of the tables, which have 2^40 rows. Two trainers give the bits of

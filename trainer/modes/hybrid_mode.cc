@@ -17,7 +17,8 @@ class HybridMode final : public ProgramShaper {
   explicit HybridMode(const HybridOptions& options)
       : joined_({.leader = options.tables.common.leader(), .sync = options.tables.sync()},
                 MakePserverMode(options.tables), MakeCollectiveMode(options.dense, {}),
-                options.dense.returns.peers_return ? &push_first_ : nullptr) {
+                options.dense.returns.peers_return ? &push_first_ : nullptr),
+        ranks_return_(options.dense.returns.peers_return) {
     comm_.Bind(joined_.tables().training, joined_.dense().training);
   }
 
@@ -31,10 +32,28 @@ class HybridMode final : public ProgramShaper {
   exec::CommHandler& push_first() { return push_first_; }
 
  private:
+  // Refuses tables that are whole variables on the servers, if killed ranks can return: a repeated
+  // step would get values after its own update.
+  Status CheckReturn(const graph::Program& program) const;
+
   SplitComm comm_;
   PushBeforeReduceComm push_first_{comm_};  // used only if killed ranks can return
-  TablesAndDense joined_;  // last member, because its pending calls use the members above
+  TablesAndDense joined_;  // after the members above, because its pending calls use them
+  const bool ranks_return_;
 };
+
+Status HybridMode::CheckReturn(const graph::Program& program) const {
+  if (!ranks_return_) return OkStatus();
+  for (const ops::Op& op : program.ops) {
+    if (op.type != "push_pull") continue;
+    return Unimplemented(
+        "tandemrun --max_restarts is not implemented in mode hybrid together with an optimizer "
+        "that updates table \"%s\" as a whole [TD1109]; hint: use an optimizer that updates rows, "
+        "such as adagrad, or --mode=pserver",
+        op.outputs[0].front());
+  }
+  return OkStatus();
+}
 
 Status HybridMode::Distribute(graph::Program& program, const std::vector<graph::ParamGrad>& grads) {
   const auto [sparse, dense] = SplitGradients(grads);
@@ -45,6 +64,7 @@ Status HybridMode::Distribute(graph::Program& program, const std::vector<graph::
         sparse.size(), dense.size(), sparse.empty() ? "collective" : "pserver");
   }
   TD_RETURN_IF_ERROR(joined_.tables().programs->Distribute(program, sparse));
+  TD_RETURN_IF_ERROR(CheckReturn(program));
   return joined_.dense().programs->Distribute(program, dense);
 }
 
