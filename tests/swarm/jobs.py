@@ -180,7 +180,8 @@ class Folder:
         left = self._left(command)
         output, crash = self._read(name + ".out"), ""
         logs = self.file(name + ".log")
-        for log in [name + ".out"] + [os.path.join(logs, f) for f in _listed(logs)]:
+        for log in [name + ".out"] + [os.path.join(logs, f) for f in _listed(logs)
+                                       if os.path.isfile(os.path.join(logs, f))]:
             crash = crash or next((line for line in self._read(log).splitlines()
                                    if _CRASH.search(line)), "")
         try:
