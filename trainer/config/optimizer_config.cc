@@ -85,6 +85,21 @@ void ApplyStrategy(const DistributedStrategy& strategy, graph::OptimizerSpec* sp
   }
 }
 
+// Updates divide by the root of a sum of squared gradients plus epsilon. The sum is 0 where all
+// gradients so far are 0. lars_momentum divides by norms of parameters instead.
+void CheckEpsilon(const OptimizerConfig& config, const strategy::Origins& origins,
+                  strategy::Diagnostics* diagnostics) {
+  if (!config.has_epsilon() || config.type() == "lars_momentum") return;
+  const bool starts_above = config.type() == "adagrad" && config.initial_accumulator() > 0;
+  if (config.epsilon() > 0 || (config.epsilon() == 0 && starts_above)) return;
+  diagnostics->Error(
+      origins.Of("optimizer.epsilon").place,
+      absl::StrFormat("optimizer.epsilon is %g, expected above 0: optimizer %s divides by it where "
+                      "all gradients are 0 [TD1104]",
+                      config.epsilon(), config.type()),
+      "use 1e-8, or remove optimizer.epsilon");
+}
+
 void CheckStrategy(const JobConfig& job, const strategy::Origins& origins,
                    strategy::Diagnostics* diagnostics) {
   const auto check = [&](bool wanted, const std::string& knob, const std::string& base) {
@@ -134,6 +149,7 @@ void CheckOptimizer(const JobConfig& job, const strategy::Origins& origins,
                        "an entry of optimizer.decay_exclude is empty or contains a comma [TD1104]");
   }
   CheckStrategy(job, origins, diagnostics);
+  CheckEpsilon(config, origins, diagnostics);
   if (config.type() == "ftrl" && config.schedule().warmup_steps() > 0) {
     diagnostics->Error(place("schedule.warmup_steps"),
                        "optimizer ftrl divides by the learning rate, but a warm-up starts at "

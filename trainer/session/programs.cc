@@ -159,8 +159,8 @@ Status CheckDataNames(const graph::Program& program, const DataConfig& data) {
   return OkStatus();
 }
 
-// Returns the mode of rank 0 of the job, without a connection to other processes. Pipelines and
-// jobs with several places get mode LOCAL, because their ranks have parts of the program.
+// Returns the mode of rank 0 of the job, without a connection to other processes. Jobs with several
+// places, and pipelines with one worker, get mode LOCAL: their ranks have parts of the job.
 StatusOr<TrainingMode> ModeOfRank0(const JobConfig& config, int workers) {
   RankInfo rank;
   rank.size = workers;
@@ -168,24 +168,32 @@ StatusOr<TrainingMode> ModeOfRank0(const JobConfig& config, int workers) {
   rank.rendezvous = "127.0.0.1:1";
   rank.pservers = {"127.0.0.1:1"};
   const CommonOptions common = CommonOptionsOf(config, rank, ModeSecrets{});
-  if (config.strategy().pipeline() || PlacesOf(config) > 1) return MakeLocalMode(common);
+  const bool pipeline_of_one = config.strategy().pipeline() && workers == 1;
+  if (pipeline_of_one || PlacesOf(config) > 1) return MakeLocalMode(common);
   return MakeMode(config, rank, common);
+}
+
+// Returns the number of samples of rank 0.
+int64_t BatchOfRank0(const JobConfig& config, int workers, const TrainingMode& mode) {
+  const int parts = workers * PlacesOf(config) / mode.sections;
+  const int64_t batch =
+      reader::ShareOf(static_cast<uint32_t>(GlobalBatch(config, workers)), 0, parts).size;
+  // One worker checks a pipeline for any number of workers, so the batch has one micro batch.
+  return config.strategy().pipeline() && workers == 1
+             ? config.strategy().pipeline_configs().micro_batch()
+             : batch;
 }
 
 }  // namespace
 
 Status CheckPrograms(const JobConfig& config, const std::string& job_dir, int workers) {
   TD_REQUIRE(workers > 0);
-  const DistributedStrategy& strategy = config.strategy();
-  const int64_t global = GlobalBatch(config, workers);
-  const int parts = workers * PlacesOf(config);
-  const int64_t batch = strategy.pipeline()
-                            ? strategy.pipeline_configs().micro_batch()
-                            : reader::ShareOf(static_cast<uint32_t>(global), 0, parts).size;
   TD_RETURN_IF_ERROR(PlanOptionsOf(config, 1).status());
   TD_ASSIGN_OR_RETURN(const TrainingMode mode, ModeOfRank0(config, workers));
+  const int64_t batch = BatchOfRank0(config, workers, mode);
+  const int64_t global = std::max(batch, GlobalBatch(config, workers));
   TD_ASSIGN_OR_RETURN(const JobPrograms programs,
-                      BuildPrograms(config, job_dir, batch, std::max(batch, global), mode));
+                      BuildPrograms(config, job_dir, batch, global, mode));
   TD_RETURN_IF_ERROR(RefuseTableRules(programs.train));
   return SamplesInStep(config) ? OkStatus() : CheckDataNames(programs.forward, config.data());
 }

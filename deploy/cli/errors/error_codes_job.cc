@@ -214,7 +214,8 @@ std::vector<ErrorCode> ProgramErrors() {
        "run tandem graph JOB to see the inputs of the loss",
        "the loss \"loss\" depends on no parameter [TD1209]"},
       {1210, "a number that is not finite",
-       "check_nan_inf found a NaN or an infinity, and names the operator that computed it",
+       "an operator got a NaN, or check_nan_inf found a NaN or an infinity and names the operator "
+       "that computed it",
        "a learning rate that is too high; a logarithm or division of zero; 16-bit overflow",
        "lower optimizer.learning_rate, clip gradients (clip_norm), or scale the loss (amp)",
        "check_nan_inf: the result conv_1.out[0] of f32[8,16,10,10] is not finite [TD1210]; all "

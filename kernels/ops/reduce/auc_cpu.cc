@@ -33,7 +33,10 @@ Status Run(State& s, const KernelArgs& args) {
   for (int64_t r = 0; r < s.rows; ++r) {
     const float p = InF32(args, 0)[r * s.columns + s.columns - 1];
     if (!(p >= 0.0f && p <= 1.0f)) {
-      return InvalidArgument("row %d: the probability is %g, expected 0 to 1", r, p);
+      return InvalidArgument(
+          "row %d: the probability is %g, expected 0 to 1 [TD1210]; hint: if it is NaN, lower the "
+          "learning rate, or set check_nan_inf, which names the first operator with a NaN",
+          r, p);
     }
     if (labels[r] != 0 && labels[r] != 1) {
       return InvalidArgument("row %d: the label is %d, expected 0 or 1", r, labels[r]);

@@ -300,6 +300,12 @@ TEST_F(CliTest, LintChecksTheWholeJob) {
   EXPECT_THAT(
       errors(whole + "optimizer { type: \"adam\" lazy_mode: true } strategy { lamb: true }\n"),
       HasSubstr("optimizer lamb has no setting lazy_mode [TD1107]"));
+  EXPECT_THAT(errors(whole + "optimizer { type: \"adagrad\" epsilon: 0 }\n"),
+              HasSubstr("optimizer.epsilon is 0, expected above 0: optimizer adagrad divides"));
+  EXPECT_EQ(Tandem({"lint", Write("good.pbtxt", whole + "optimizer { type: \"adagrad\" epsilon: 0 "
+                                                        "initial_accumulator: 0.1 }\n")}),
+            0)
+      << Err();
   // A batch of 10 has shares of 5 for two ranks, and a first share of 3 for three.
   const std::string merged = whole + "mode: COLLECTIVE strategy { batch_merge_repeats: 5 }\n";
   EXPECT_EQ(Tandem({"lint", "--workers=2", Write("good.pbtxt", merged)}), 0) << Err();
@@ -330,6 +336,11 @@ TEST_F(CliTest, LintBuildsTheProgramOfTheMode) {
   EXPECT_EQ(Tandem({"lint", job("COLLECTIVE", clip)}), 0) << Err();
   EXPECT_EQ(Tandem({"lint", job("PSERVER", clip)}), kExitUsage);
   EXPECT_THAT(Err(), HasSubstr("clip_global_norm is not supported in pserver mode"));
+  job("COLLECTIVE", "");
+  EXPECT_EQ(Tandem({"lint", "--workers=2",
+                    Write("job.pbtxt", Read("job.pbtxt") + "strategy { pipeline: true }\n")}),
+            kExitUsage);
+  EXPECT_THAT(Err(), HasSubstr("pipeline with the sparse gradient of"));
 }
 
 // A saved strategy contains its `mode`, and lint checks the strategy for this mode.
