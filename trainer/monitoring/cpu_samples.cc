@@ -1,6 +1,9 @@
 #include "trainer/monitoring/cpu_samples.h"
 
 #include <dlfcn.h>
+#include <signal.h>
+
+#include "common/os/signal_stack.h"
 
 namespace tandem::trainer {
 
@@ -26,6 +29,13 @@ StatusOr<std::unique_ptr<CpuSamples>> CpuSamples::Start(const std::string& path)
   }
   if (start(path.c_str()) == 0) {
     return PermissionDenied("pe_profile_fname: cannot write %s [TD2106]", path);
+  }
+  RequireSignalStacks();
+  // libprofiler has installed a handler that runs on the stack of the interrupted thread.
+  struct sigaction action {};
+  if (sigaction(SIGPROF, nullptr, &action) == 0) {
+    action.sa_flags |= SA_ONSTACK;
+    sigaction(SIGPROF, &action, nullptr);
   }
   return std::unique_ptr<CpuSamples>(new CpuSamples(stop));
 }

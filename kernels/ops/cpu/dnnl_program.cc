@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "common/os/signal_stack.h"
 #include "kernels/ops/cpu/fast_half.h"
 #include "kernels/ops/cpu/half.h"
 
@@ -11,6 +12,9 @@ namespace tandem::ops {
 
 OmpThreads::OmpThreads(int threads) : before_(omp_get_max_threads()) {
   if (threads != before_) omp_set_num_threads(threads);
+  if (!SignalStacksRequired()) return;
+#pragma omp parallel num_threads(threads)
+  UseSignalStack();
 }
 
 OmpThreads::~OmpThreads() {

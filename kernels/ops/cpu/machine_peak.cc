@@ -1,6 +1,5 @@
 #include "kernels/ops/cpu/machine_peak.h"
 
-#include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "kernels/ops/cpu/dnnl_program.h"
 
 namespace tandem::ops {
 namespace {
@@ -47,7 +47,7 @@ double SumOverThreads(int threads, const std::function<double()>& probe) {
 // Measures the operations per second of one thread. A probe multiplies square matrices that fit
 // into a cache, and takes less than a time slice.
 double Flops() {
-  omp_set_num_threads(1);  // sets the number for the calling thread only, for oneDNN
+  const OmpThreads one(1);
   constexpr dnnl_dim_t kN = 384;
   const std::vector<float> a(kN * kN, 1.0f), b(kN * kN, 0.5f);
   std::vector<float> c(kN * kN);
