@@ -231,5 +231,7 @@ def resumable(one):
     """Whether a job that continues from a checkpoint must end with the bits of the whole job."""
     steps = _number(one, "localsgd_configs.k_steps", 1)
     local = is_on(one, "localsgd") and steps > 0
-    return (repeatable(one) and not local and not is_on(one, "adaptive_localsgd")
+    compressed = is_on(one, "dgc") and places(one) > 1
+    return (repeatable(one) and not local and not compressed
+            and not is_on(one, "adaptive_localsgd")
             and not is_on(one, "runtime_flags.reader_queue_speed_test_mode"))
