@@ -14,8 +14,7 @@
 #include "common/base/require.h"
 #include "common/os/own_files.h"
 #include "common/os/ports.h"
-#include "common/rpc/credentials/certificates.h"
-#include "common/rpc/credentials/tls_files.h"
+#include "deploy/launch/job_certificates.h"
 #include "deploy/launch/job_record.h"
 #include "deploy/launch/pserver_sockets.h"
 
@@ -32,35 +31,6 @@ StatusOr<std::string> MakeSecret() {
   std::string hex;
   for (const unsigned char byte : random) hex += absl::StrFormat("%02x", byte);
   return hex + "\n";
-}
-
-// Makes an authority for this job only, and certificates that this authority signs.
-// MakeCertificates then discards the authority's key, so that no further certificate can be signed.
-Status MakeCertificates(const LaunchPlan& plan, HeldSecrets& secrets) {
-  TD_REQUIRE(plan.make_tls && !plan.tls_dir.empty());
-  // Validity of the certificates in days. For a longer job, the user must make and renew the
-  // certificates.
-  constexpr int kDays = 30;
-  std::error_code error;
-  std::filesystem::remove_all(plan.tls_dir, error);
-  secrets.AddDir(plan.tls_dir);
-  TD_RETURN_IF_ERROR(MakeOwnDir(plan.tls_dir, OwnRule::kUser).status());
-  TD_ASSIGN_OR_RETURN(const rpc::CertifiedKey authority,
-                      rpc::MakeAuthority("only this run", kDays));
-  for (const rpc::PeerRole role : {rpc::PeerRole::kPserver, rpc::PeerRole::kTrainer,
-                                   rpc::PeerRole::kReader, rpc::PeerRole::kAdmin}) {
-    if (role == rpc::PeerRole::kPserver && plan.tls_hosts.empty()) continue;  // no pservers
-    rpc::LeafRequest request{{plan.job_name, role}, {}, kDays};
-    if (role == rpc::PeerRole::kPserver) request.hosts = plan.tls_hosts;
-    TD_ASSIGN_OR_RETURN(const rpc::CertifiedKey leaf, rpc::IssueCertificate(authority, request));
-    const std::string dir = plan.tls_dir + "/" + tandem::rpc::RoleName(role);
-    const rpc::TlsFiles files = rpc::TlsFilesIn(dir);
-    TD_RETURN_IF_ERROR(MakeOwnDir(dir, OwnRule::kUser).status());
-    TD_RETURN_IF_ERROR(secrets.Hold(files.key, leaf.key));
-    TD_RETURN_IF_ERROR(WriteOwnFile(files.ca, authority.cert));
-    TD_RETURN_IF_ERROR(WriteOwnFile(files.cert, leaf.cert));
-  }
-  return OkStatus();
 }
 
 struct MemberName {
@@ -166,7 +136,13 @@ StatusOr<HeldSecrets> PrepareFiles(const LaunchPlan& plan) {
     TD_ASSIGN_OR_RETURN(Fd lock, MakePrivateDir(plan.socket_dir));
     secrets.AddDir(plan.socket_dir, std::move(lock));
   }
-  if (plan.make_tls) TD_RETURN_IF_ERROR(MakeCertificates(plan, secrets));
+  if (plan.tls.make) {
+    std::vector<RoleCertificate> certificates = plan.tls.certificates;
+    if (certificates.empty()) {
+      TD_ASSIGN_OR_RETURN(certificates, MakeJobCertificates(plan.job_name, plan.tls.hosts));
+    }
+    TD_RETURN_IF_ERROR(WriteJobCertificates(plan.tls.dir, certificates, secrets));
+  }
   if (plan.make_secret) {
     TD_ASSIGN_OR_RETURN(const std::string secret, MakeSecret());
     TD_RETURN_IF_ERROR(secrets.Hold(plan.secret_file, secret));

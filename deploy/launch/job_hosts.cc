@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
 #include "common/base/require.h"
 #include "common/rpc/credentials/token.h"
+#include "deploy/launch/job_certificates.h"
 
 namespace tandem::deploy {
 namespace {
@@ -42,7 +44,9 @@ std::vector<std::string> Settings(const LaunchOptions& options) {
       absl::StrFormat("a minimum of %d ranks", options.workers.ranks_least),
       absl::StrFormat("--max_restarts=%d", options.supervision.max_restarts),
       absl::StrFormat("--durability=%s", options.pservers.durability),
-      std::string(options.security.tls_dir.empty() ? "no --tls_dir" : "--tls_dir")};
+      std::string(options.security.make_tls          ? "--tls"
+                  : options.security.tls_dir.empty() ? "no TLS"
+                                                     : "--tls_dir")};
   return settings;
 }
 
@@ -101,6 +105,15 @@ StatusOr<std::unique_ptr<HostGroup>> JoinHosts(const Environment& env, const std
   group.settings = Settings(options);
   group.ports = MostOnOneHost(options);
   group.silence = options.hosts.timeout;
+  if (options.security.make_tls) {
+    group.make_certificates = [&options](const std::vector<JobHost>& hosts) {
+      std::set<std::string> addresses;
+      for (const ProcessEndpoint& e : options.pservers.endpoints) {
+        addresses.insert(hosts[static_cast<size_t>(e.host_number)].address);
+      }
+      return MakeJobCertificates(options.job_name, {addresses.begin(), addresses.end()});
+    };
+  }
   group.progress = [](const std::string& text) {
     std::fprintf(stderr, "tandemrun: %s\n", text.c_str());
   };

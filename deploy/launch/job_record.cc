@@ -101,7 +101,7 @@ Status WriteJobRecord(const LaunchPlan& plan) {
                       {"host", HostName()},
                       {"secret_file", Absolute(plan.secret_file)},
                       {"insecure_allow_network", plan.insecure_allow_network},
-                      {"tls_dir", Absolute(plan.tls_dir)},
+                      {"tls_dir", Absolute(plan.tls.dir)},
                       {"processes", processes}};
   const std::string path = plan.log_dir + "/job.json";
   TD_RETURN_IF_ERROR(

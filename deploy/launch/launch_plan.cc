@@ -45,10 +45,10 @@ Environment CommonEnvironment(const LaunchOptions& options, const LaunchPlan& pl
 }
 
 void AddNetworkFlags(const LaunchOptions& options, const LaunchPlan& plan, ProcessPlan& p) {
-  if (!plan.tls_dir.empty()) {
+  if (!plan.tls.dir.empty()) {
     // A replica serves and fetches with the certificate of its pserver.
     const Role role = p.role == Role::kReplica ? Role::kPserver : p.role;
-    p.argv.push_back("--tls_dir=" + plan.tls_dir + "/" + RoleName(role));
+    p.argv.push_back("--tls_dir=" + plan.tls.dir + "/" + RoleName(role));
   }
   if (options.security.insecure_allow_network) p.argv.push_back("--insecure_allow_network");
 }
@@ -80,7 +80,7 @@ void AddScript(const LaunchOptions& options, const LaunchPlan& plan, ProcessPlan
   p.argv = {options.workers.program, options.job_file};
   p.env["TANDEM_MODE"] = ModeName(options.mode);
   p.env["PYTHONUNBUFFERED"] = "1";
-  if (!plan.tls_dir.empty()) p.env["TANDEM_TLS_DIR"] = plan.tls_dir + "/" + RoleName(p.role);
+  if (!plan.tls.dir.empty()) p.env["TANDEM_TLS_DIR"] = plan.tls.dir + "/" + RoleName(p.role);
   if (options.security.insecure_allow_network) p.env["TANDEM_INSECURE_ALLOW_NETWORK"] = "1";
   if (!options.workers.python_path.empty()) p.env["PYTHONPATH"] = options.workers.python_path;
 }
@@ -307,27 +307,29 @@ std::vector<int> HostNumbers(const std::vector<ProcessEndpoint>& processes) {
 }
 
 Status ChooseTls(const LaunchOptions& options, LaunchPlan& plan) {
-  plan.tls_dir = options.security.tls_dir;
-  plan.make_tls = options.security.make_tls;
+  plan.tls.dir = options.security.tls_dir;
+  plan.tls.make = options.security.make_tls;
   for (const ProcessEndpoint& e : options.pservers.endpoints) {
-    if (!e.is_unix() || (!plan.make_tls && plan.tls_dir.empty())) continue;
+    if (!e.is_unix() || (!plan.tls.make && plan.tls.dir.empty())) continue;
     return InvalidArgument(
         "--servers=%s is a Unix-domain socket, which does not support TLS [TD1005]; hint: use "
         "--servers=127.0.0.1:PORT with TLS, or no TLS",
         e.Text());
   }
-  if (!plan.make_tls) return OkStatus();
-  if (HasRemote(options)) {
+  if (!plan.tls.make) return OkStatus();
+  if (HasRemote(options) && plan.tls.certificates.empty()) {
     return InvalidArgument(
-        "--tls supports only a single host [TD1005]; hint: run tandem certs init DIR and tandem "
+        "--tls supports only a single host, or several hosts with --hosts=N [TD1005]; hint: run "
+        "tandem "
+        "certs init DIR and tandem "
         "certs issue DIR --job=%s --role=pserver --host=... (and --role=trainer), then use "
         "--tls_dir=DIR/%s on each host",
         options.job_name, options.job_name);
   }
-  plan.tls_dir = plan.log_dir + "/tls";
+  plan.tls.dir = plan.log_dir + "/tls";
   for (const ProcessEndpoint& e : options.pservers.endpoints) {
-    if (std::count(plan.tls_hosts.begin(), plan.tls_hosts.end(), e.host) == 0) {
-      plan.tls_hosts.push_back(e.host);
+    if (std::count(plan.tls.hosts.begin(), plan.tls.hosts.end(), e.host) == 0) {
+      plan.tls.hosts.push_back(e.host);
     }
   }
   return OkStatus();
@@ -418,7 +420,8 @@ Environment WithoutRanks(Environment env) {
   return env;
 }
 
-StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& env) {
+StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& env,
+                                    std::vector<RoleCertificate> certificates) {
   TD_REQUIRE(!options.workers.endpoints.empty());
   TD_REQUIRE(static_cast<size_t>(options.workers.heter) < options.workers.endpoints.size());
   std::string socket_dir;
@@ -470,6 +473,7 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
     plan.trainers *= settings.trainers_per_worker;
   }
   TD_RETURN_IF_ERROR(ChooseSecret(options, env, plan));
+  plan.tls.certificates = std::move(certificates);
   TD_RETURN_IF_ERROR(ChooseTls(options, plan));
 
   AddPservers(options, settings, plan);

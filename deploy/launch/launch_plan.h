@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "deploy/launch/hosts/host_messages.h"
 #include "deploy/launch/options/launch_options.h"
 #include "deploy/launch/process/process.h"
 
@@ -54,16 +55,23 @@ struct HostsOfRanks {
   bool remote_workers = false;  // true: some trainers are not on this host
 };
 
+// The certificates of a job.
+struct TlsPlan {
+  std::string dir;                 // directory with pserver/ and trainer/; empty: no TLS
+  bool make = false;               // true: `dir` does not exist yet and must be made
+  std::vector<std::string> hosts;  // host names in the pservers' certificate, if it must be made
+  // The certificates to write to `dir`, from the leading host; empty: they must be made.
+  std::vector<RoleCertificate> certificates;
+};
+
 struct LaunchPlan {
   std::string job_name;
   LaunchMode mode = LaunchMode::kLocal;
   std::string log_dir;
   std::string socket_dir;  // directory for Unix-domain sockets of pservers; empty: no sockets
   std::string secret_file;
-  bool make_secret = false;            // true: secret_file does not exist yet and must be made
-  std::string tls_dir;                 // directory with pserver/ and trainer/; empty: no TLS
-  bool make_tls = false;               // true: tls_dir does not exist yet and must be made
-  std::vector<std::string> tls_hosts;  // host names in the pservers' certificate
+  bool make_secret = false;  // true: secret_file does not exist yet and must be made
+  TlsPlan tls;
   std::vector<ProcessPlan> processes;  // processes of this host: pservers, then trainers, by rank
   // Numbers of pservers (without standbys) and of trainers in the whole job.
   int servers = 0, workers = 0;
@@ -96,8 +104,10 @@ struct LaunchPlan {
 Environment WithoutRanks(Environment env);
 
 // Makes the plan and chooses ports. `env` is the launcher's environment. If `env` contains
-// OMP_WAIT_POLICY, GOMP_SPINCOUNT or TANDEM_SECRET_FILE, the plan keeps this value.
-StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& env);
+// OMP_WAIT_POLICY, GOMP_SPINCOUNT or TANDEM_SECRET_FILE, the plan keeps this value. `certificates`:
+// those of the job, if the leading host of several hosts has made them.
+StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& env,
+                                    std::vector<RoleCertificate> certificates = {});
 
 // Returns the text that --dry_run prints.
 std::string Describe(const LaunchPlan& plan);

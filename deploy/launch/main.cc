@@ -48,7 +48,10 @@ StatusOr<int> Launch(const ParsedArgs& args) {
   if (options.hosts.several() && !options.dry_run) {
     TD_ASSIGN_OR_RETURN(group, JoinHosts(env, TANDEM_VERSION, options));
   }
-  TD_ASSIGN_OR_RETURN(const LaunchPlan plan, MakeLaunchPlan(options, env));
+  TD_ASSIGN_OR_RETURN(const LaunchPlan plan,
+                      MakeLaunchPlan(options, env,
+                                     group == nullptr ? std::vector<RoleCertificate>()
+                                                      : group->layout().certificates));
   if (options.dry_run) {
     std::fputs(Describe(plan).c_str(), stdout);
     return 0;

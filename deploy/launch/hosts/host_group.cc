@@ -203,6 +203,9 @@ Status HostGroup::Gather(Time deadline) {
     }
   }
   SharePorts();
+  if (options_.make_certificates != nullptr) {
+    TD_ASSIGN_OR_RETURN(layout_.certificates, options_.make_certificates(layout_.hosts));
+  }
   for (size_t i = 1; i < peers_.size(); ++i) SendLayout(static_cast<int>(i), /*replaces=*/false);
   Flush(SteadyNow() + options_.silence);
   return OkStatus();

@@ -34,6 +34,10 @@ struct HostGroupOptions {
   // Time without a message after which a host is lost.
   Duration silence = std::chrono::seconds(5);
   Duration timeout = std::chrono::minutes(10);  // time limit for Join
+  // Makes the certificates of the job for these hosts. Join calls this function on the leading
+  // host, as soon as all hosts have joined. null: the job gets none.
+  std::function<StatusOr<std::vector<RoleCertificate>>(const std::vector<JobHost>&)>
+      make_certificates;
   // Join calls this function every few seconds with a text about its wait.
   std::function<void(const std::string&)> progress;
 };

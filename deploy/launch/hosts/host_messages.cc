@@ -93,6 +93,13 @@ struct Filler {
     layout.set_number(from.number);
     layout.set_replaces(from.replaces);
     for (const JobHost& host : from.hosts) Fill(host, *layout.add_hosts());
+    for (const RoleCertificate& certificate : from.certificates) {
+      pb::RoleCertificate& added = *layout.add_certificates();
+      added.set_role(certificate.role);
+      added.set_authority(certificate.authority);
+      added.set_cert(certificate.cert);
+      added.set_key(certificate.key);
+    }
   }
   void operator()(const HostRefusal& from) const {
     to.mutable_refusal()->set_code(static_cast<int>(from.code));
@@ -183,6 +190,9 @@ HostLayout LayoutFrom(const pb::HostLayout& from) {
   to.number = from.number();
   to.replaces = from.replaces();
   for (const pb::HostEntry& host : from.hosts()) to.hosts.push_back(HostFrom(host));
+  for (const pb::RoleCertificate& added : from.certificates()) {
+    to.certificates.push_back({added.role(), added.authority(), added.cert(), added.key()});
+  }
   return to;
 }
 

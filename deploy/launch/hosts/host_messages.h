@@ -27,11 +27,18 @@ struct HostJoin {
 };
 inline constexpr int kHostProtocol = 1;
 
+// A certificate of the job, its key and the authority that signs it, as PEM texts.
+struct RoleCertificate {
+  std::string role;  // "pserver", "trainer", "reader" or "admin"
+  std::string authority, cert, key;
+};
+
 // The answer to HostJoin as soon as all hosts have joined.
 struct HostLayout {
   int number = 0;         // number of the receiving host
   bool replaces = false;  // the receiving host replaces a lost one, while the job runs
   std::vector<JobHost> hosts;
+  std::vector<RoleCertificate> certificates;  // empty: tandemrun makes none
 };
 
 // The refusal of a HostJoin.

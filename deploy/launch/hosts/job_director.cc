@@ -147,8 +147,9 @@ void JobDirector::Step(Time now) {
 }
 
 void JobDirector::Admit(int rank) {
-  const bool waits = running_.contains(rank) && !members_.contains(rank);
-  if (!elastic() || !waits || ending_ || Over()) return;
+  const bool exists = rank >= 0 && static_cast<size_t>(rank) < size();
+  if (!elastic() || !exists || members_.contains(rank) || ending_ || Over()) return;
+  running_.insert(rank);  // the user may have started it (kStartLost)
   members_.insert(rank);
   const std::string name = absl::StrFormat("trainer %d", rank);
   const std::string text = absl::StrFormat("joined: %d of %d ranks", Left(), size());

@@ -13,7 +13,7 @@ constexpr int kHostsMax = 1024;
 
 // Rejects flags that name processes of other hosts, or that need all processes on one host.
 Status CheckOthers(const ParsedArgs& args) {
-  for (const char* name : {"ips", "gpus", "heter_workers", "standbys", "replicas", "tls"}) {
+  for (const char* name : {"ips", "gpus", "heter_workers", "standbys", "replicas"}) {
     if (!args.Has(name)) continue;
     return Unimplemented("--hosts=%s together with --%s is not implemented [TD1109]",
                          args.Get("hosts"), name);

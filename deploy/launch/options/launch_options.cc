@@ -466,7 +466,7 @@ std::vector<FlagSpec> JobFlags() {
        "file with the job's secret (default: a new secret; also TANDEM_SECRET_FILE)"},
       {"tls", "", "",
        "mutual TLS between all processes of the job, with certificates made for this job (one "
-       "host)"},
+       "host, or --hosts=N)"},
       {"tls_dir", "", "DIR",
        "mutual TLS with the certificates in DIR/pserver and DIR/trainer (tandem certs issue)"},
       {"audit", "", "", "pservers write every call to LOG_DIR/audit.N.jsonl: caller, call, time"},

@@ -124,6 +124,25 @@ TEST(JobDirectorTest, AnElasticJobContinuesWithoutALostHostAndTakesItBack) {
   EXPECT_TRUE(Take(director).empty()) << "it is a member; there is no rank 77";
 }
 
+TEST(JobDirectorTest, ARankThatTheUserStartsAgainJoins) {
+  JobDirector::Settings settings = FourRanks();
+  settings.ranks_least = 1;
+  JobDirector director(settings);
+  Tell(director, 1, {Ended(3, SIGKILL)});
+  auto orders = Take(director);
+  ASSERT_EQ(orders.size(), 1u);
+  EXPECT_EQ(orders[0].order.members, (std::vector<int>{0, 1, 2}));
+  director.Take(0, {.kind = Report::kStartLost}, kNow);
+  orders = Take(director);
+  ASSERT_EQ(orders.size(), 1u);
+  EXPECT_EQ(orders[0].order.kind, Kind::kStartLost);
+  EXPECT_EQ(orders[0].to, AddressedOrder::kAll);
+  director.Take(1, {.kind = Report::kReady, .number = 3}, kNow);
+  orders = Take(director);
+  ASSERT_EQ(orders.size(), 1u);
+  EXPECT_EQ(orders[0].order.members, (std::vector<int>{0, 1, 2, 3}));
+}
+
 TEST(JobDirectorTest, TooFewRanksEndTheJob) {
   JobDirector::Settings settings = FourRanks();
   settings.ranks_least = 3;

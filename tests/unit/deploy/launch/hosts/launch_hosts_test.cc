@@ -213,6 +213,21 @@ TEST_F(LaunchHostsTest, PserversWaitForTheTrainersOfOtherHosts) {
   EXPECT_TRUE(AllGone({"server.0.pid", "server.1.pid"}));
 }
 
+TEST_F(LaunchHostsTest, TheLeadingHostMakesTheCertificatesOfAll) {
+  trainer_script_ =
+      Script("trainer",
+             "for a in \"$@\"; do case $a in --tls_dir=*) tls=${a#--tls_dir=};; esac; "
+             "done; mkdir $D/tls.$RANK; cp -rL $tls/. $D/tls.$RANK");
+  StartHosts(2, {"--hosts=2", "--mode=collective", "--nproc=1", "--tls"});
+  EXPECT_EQ(ExitCode(0), 0) << Errors(0);
+  EXPECT_EQ(ExitCode(1), 0) << Errors(1);
+  for (const char* file : {"ca.crt", "tls.crt", "tls.key"}) {
+    EXPECT_NE(Read(std::string("tls.0/") + file), "") << file;
+    EXPECT_EQ(Read(std::string("tls.0/") + file), Read(std::string("tls.1/") + file)) << file;
+  }
+  EXPECT_FALSE(Exists("log/host-1/tls")) << "the certificates end with the job";
+}
+
 TEST_F(LaunchHostsTest, WrongCommandsAreRefused) {
   trainer_script_ = Script("trainer", "true");
   StartHosts(1, {"--hosts=2", "--mode=collective", "--nproc=2"});
@@ -223,7 +238,7 @@ TEST_F(LaunchHostsTest, WrongCommandsAreRefused) {
   EXPECT_THAT(Errors(0), HasSubstr("is refused"));
   const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
       {{"--hosts=3:2", "--nproc=1"}, "[TD1004]"},
-      {{"--hosts=2", "--nproc=1", "--tls"}, "[TD1109]"},
+      {{"--hosts=2", "--nproc=1", "--gpus=0"}, "[TD1109]"},
       {{"--hosts=2", "--workers=1", "--servers=127.0.0.1:7000"}, "[TD1005]"},
       {{"--hosts=2", "--mode=local"}, "[TD1005]"},
       {{"--listen_host=127.0.0.1", "--nproc=1"}, "[TD1005]"},
