@@ -4,6 +4,8 @@ finding. The generator reaches every knob and every model, and the checks find w
 import collections
 import io
 import os
+import shutil
+import tempfile
 import unittest
 
 import checks
@@ -16,7 +18,7 @@ import settings
 import swarm
 
 COMBINATIONS = int(os.environ.get("TANDEM_SWARM_COMBINATIONS", "200"))
-SECONDS = 85  # a slow machine checks fewer combinations
+SECONDS = 75  # a slow machine checks fewer combinations
 
 
 class GeneratorTest(unittest.TestCase):
@@ -82,7 +84,7 @@ class PromisesTest(unittest.TestCase):
 
 
 class ChecksTest(unittest.TestCase):
-    """Jobs whose endings are wrong on purpose, played by programs in place of tandemrun."""
+    """The kinds of endings of a job."""
 
     def verdict(self, **outcome):
         verdict = checks.Verdict()
@@ -106,6 +108,53 @@ class ChecksTest(unittest.TestCase):
 
 def swarm_generator():
     return draw.Generator(script.BIN, script.SOURCE, collections.defaultdict(list))
+
+
+# Faults of a program in place of tandemrun: what bash does besides running tandemrun, and the finding.
+FAULTS = {
+    "sleep 60 &": "left process",
+    'touch "$TMPDIR/forgotten"': "left temporary",
+    'touch "$XDG_RUNTIME_DIR/forgotten"': "left socket",
+    "[[ $* != *--nproc* ]] || set -- \"$@\" --seed=9": "bits: ",
+    "[[ $* != *--checkpoint.dir=whole* || ! -d whole ]] || set -- \"$@\" --optimizer.l2_decay=9":
+        "resume bits: ",
+    "echo 'error: wrong'; exit 2": "no code",
+    "echo 'hint: [TD4001]'; exit 1": "failed TD4001",
+    "kill -SEGV $$": "crash",
+}
+
+
+class SeededFaultsTest(unittest.TestCase):
+    """The checks find each fault of a program in place of tandemrun, and nothing without a fault."""
+
+    def findings(self, fault):
+        folder = tempfile.mkdtemp(prefix="swarm-faults-")
+        self.addCleanup(shutil.rmtree, folder)
+        for name in ("tandem", "tandemrun"):
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                body = fault if name == "tandemrun" else ""
+                file.write(f'#!/bin/bash\n{body}\nexec {os.path.join(script.BIN, name)} "$@"\n')
+            os.chmod(os.path.join(folder, name), 0o755)
+        data = os.path.join(folder, "data")
+        models.write_data(data)
+        one = draw.Combination(mode="collective", ranks=2, job={"global_batch_size": "16", "threads": "1"},
+                               optimizer={"type": '"sgd"', "learning_rate": "0.01"})
+        found = set()
+        for seed in range(6):  # the seed chooses one of the references
+            verdict = checks.Checker(folder, data, swarm_generator(), 1).check(one, seed)
+            found |= {finding.kind for finding in verdict.findings}
+            if found:
+                break
+        return found
+
+    def test_each_fault_is_found(self):
+        for fault, kind in FAULTS.items():
+            with self.subTest(kind):
+                found = self.findings(fault)
+                self.assertTrue(any(one.startswith(kind) for one in found), found)
+
+    def test_nothing_is_found_without_a_fault(self):
+        self.assertEqual(self.findings(""), set())
 
 
 class SwarmTest(unittest.TestCase):
