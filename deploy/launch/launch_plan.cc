@@ -270,6 +270,18 @@ ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int ra
   return p;
 }
 
+// Adds the trainers of this host. Returns their number.
+int AddTrainers(const LaunchOptions& options, LaunchPlan& plan) {
+  int local_size = 0, local_rank = 0;
+  for (const ProcessEndpoint& e : options.workers.endpoints) local_size += e.local ? 1 : 0;
+  plan.hosts.remote_workers = local_size < plan.workers;
+  for (int i = 0; i < plan.workers; ++i) {
+    if (!options.workers.endpoints[static_cast<size_t>(i)].local) continue;
+    plan.processes.push_back(Trainer(options, plan, i, local_rank++, local_size));
+  }
+  return local_size;
+}
+
 // Assigns the ports of status pages. Trainers get the first ports, because the user usually looks
 // at a trainer's page. Pservers get the next ports, then replicas.
 Status AddStatusPages(int first_port, LaunchPlan& plan) {
@@ -479,13 +491,7 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   AddPservers(options, settings, plan);
   TD_RETURN_IF_ERROR(
       AddReplicas(options, settings, after(servers + options.workers.endpoints.size()), plan));
-  int local_size = 0, local_rank = 0;
-  for (const ProcessEndpoint& e : options.workers.endpoints) local_size += e.local ? 1 : 0;
-  plan.hosts.remote_workers = local_size < plan.workers;
-  for (int i = 0; i < plan.workers; ++i) {
-    if (!options.workers.endpoints[static_cast<size_t>(i)].local) continue;
-    plan.processes.push_back(Trainer(options, plan, i, local_rank++, local_size));
-  }
+  const int local_size = AddTrainers(options, plan);
   if (options.status_port > 0) {
     TD_RETURN_IF_ERROR(AddStatusPages(options.status_port, plan));
   }

@@ -425,7 +425,7 @@ std::vector<JobOrder> HostGroup::Lead(Time now) {
     if (status.ok()) continue;
     peer.link = nullptr;
     if (!peer.left && !over_) {
-      director_->LoseHost(number, NameOf(number), std::string(status.message()));
+      director_->LoseHost(number, NameOf(number), std::string(status.message()), now);
     }
   }
   director_->Step(now);

@@ -141,9 +141,22 @@ void JobDirector::Blame(const std::vector<ProcessEnd>& ended, Time now) {
 }
 
 void JobDirector::Step(Time now) {
-  if (!held_ || now < held_until_) return;
-  const Failure failure = *std::exchange(held_, std::nullopt);
-  if (!ending_) Fail(failure);
+  if (ending_) return;
+  for (const auto& [host, awaited] : awaited_) {
+    if (now < awaited.until) continue;
+    return FailFor(awaited.name, host,
+                   absl::StrFormat("no tandemrun has replaced it within %.0f s",
+                                   Seconds(settings_.replaced_within)));
+  }
+  if (held_ && now >= held_until_) Fail(*held_);
+}
+
+Time JobDirector::wakeup() const {
+  Time at = Time::max();
+  if (ending_) return at;
+  if (held_) at = held_until_;
+  for (const auto& [host, awaited] : awaited_) at = std::min(at, awaited.until);
+  return at;
 }
 
 void JobDirector::Admit(int rank) {
@@ -157,7 +170,7 @@ void JobDirector::Admit(int rank) {
   PublishWorld();
 }
 
-void JobDirector::LoseHost(int host, const std::string& name, const std::string& why) {
+void JobDirector::LoseHost(int host, const std::string& name, const std::string& why, Time now) {
   lost_hosts_.insert(host);
   std::vector<int> ranks;
   for (size_t rank = 0; rank < size(); ++rank) {
@@ -171,6 +184,7 @@ void JobDirector::LoseHost(int host, const std::string& name, const std::string&
     if (TrainersReturn() && restarts_ < settings_.max_restarts && !Over() &&
         std::ranges::count(settings_.pserver_hosts, host) == 0) {
       ++restarts_;
+      awaited_[host] = {name, now + settings_.replaced_within};
       const std::string text = absl::StrFormat(
           "%s; its trainers wait for a tandemrun that replaces it (restart %d of %d)", why,
           restarts_, settings_.max_restarts);
@@ -194,13 +208,15 @@ bool JobDirector::MayReplace(int host) const {
 void JobDirector::AddHost(int host, const std::string& name) {
   TD_REQUIRE(MayReplace(host));
   lost_hosts_.erase(host);
+  awaited_.erase(host);
   int ranks = 0;
   for (size_t rank = 0; rank < size(); ++rank) {
     if (settings_.host_of[rank] != host) continue;
     running_.insert(static_cast<int>(rank));
     ++ranks;
   }
-  const std::string text = absl::StrFormat("replaces the lost host; it starts %d ranks", ranks);
+  const std::string text = absl::StrFormat("replaces the lost host; it starts %d %s", ranks,
+                                           ranks == 1 ? "trainer" : "trainers");
   Note("joined", name, text, name + " " + text);
   if (!elastic()) return;
   Order({.kind = Kind::kWorld,
@@ -214,6 +230,7 @@ void JobDirector::Fail(const Failure& failure) {
   if (ending_) return;
   ending_ = true;
   Order({.kind = Kind::kFailed, .failure = failure});
+  FinishIfDone();
 }
 
 void JobDirector::FailFor(const std::string& name, int host, const std::string& why) {

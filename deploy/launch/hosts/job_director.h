@@ -3,6 +3,7 @@
 // tandemrun of its leading host. It starts no process and reads no clock.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -39,6 +40,8 @@ class JobDirector {
     // Time for which a failure that is only the consequence of another one waits for a report about
     // the other one. Zero if the job runs on one host, which reports in order.
     Duration patience{};
+    // Time within which a new host must replace a lost one, if the job waits for it.
+    Duration replaced_within = std::chrono::minutes(10);
   };
 
   explicit JobDirector(Settings settings);
@@ -47,16 +50,17 @@ class JobDirector {
   void Take(int host, const JobReport& report, Time now);
   // Handles the loss of a host with all its processes. `name` is the name of the host for messages,
   // `why` the reason.
-  void LoseHost(int host, const std::string& name, const std::string& why);
+  void LoseHost(int host, const std::string& name, const std::string& why, Time now);
   // Returns whether a new host may take the place of lost host `host` now.
   bool MayReplace(int host) const;
   // A new host has taken the place of a lost one. Its ranks start, but are not in the world of an
   // elastic job until they report that they are ready.
   void AddHost(int host, const std::string& name);
-  // Ends the job with a failure that has waited for `patience`.
+  // Ends the job with a failure that has waited for `patience`, or because no host has replaced a
+  // lost one.
   void Step(Time now);
   // Returns the time of the next necessary Step; Time::max(): none.
-  Time wakeup() const { return held_ ? held_until_ : Time::max(); }
+  Time wakeup() const;
 
   std::vector<AddressedOrder> TakeOrders() { return std::exchange(orders_, {}); }
   int restarts() const { return restarts_; }
@@ -95,7 +99,13 @@ class JobDirector {
   const Settings settings_;
   std::set<int> running_;  // ranks of the trainers that run or are being restarted
   std::set<int> members_;  // ranks in the world
+  // A lost host for whose trainers the job waits.
+  struct Awaited {
+    std::string name;
+    Time until;
+  };
   std::set<int> lost_hosts_;
+  std::map<int, Awaited> awaited_;  // by number of the host
   int64_t version_ = kFirstWorld;
   int restarts_ = 0;
   bool any_done_ = false;

@@ -4,6 +4,11 @@
 #include <signal.h>
 
 #include <chrono>
+#include <cstdlib>
+#include <deque>
+#include <map>
+#include <random>
+#include <set>
 
 #include "deploy/launch/hosts/job_director.h"
 
@@ -99,7 +104,7 @@ TEST(JobDirectorTest, AnElasticJobContinuesWithoutALostHostAndTakesItBack) {
   JobDirector::Settings settings = FourRanks();
   settings.ranks_least = 2;
   JobDirector director(settings);
-  director.LoseHost(1, "host 1", "it burnt");
+  director.LoseHost(1, "host 1", "it burnt", kNow);
   auto orders = Take(director);
   ASSERT_EQ(orders.size(), 1u) << "one event for the host, not one for each rank";
   EXPECT_EQ(orders[0].order.kind, Kind::kWorld);
@@ -147,7 +152,7 @@ TEST(JobDirectorTest, TooFewRanksEndTheJob) {
   JobDirector::Settings settings = FourRanks();
   settings.ranks_least = 3;
   JobDirector director(settings);
-  director.LoseHost(1, "host 1", "it burnt");
+  director.LoseHost(1, "host 1", "it burnt", kNow);
   const auto orders = Take(director);
   ASSERT_EQ(orders.size(), 1u);
   EXPECT_EQ(orders[0].order.kind, Kind::kFailed);
@@ -159,16 +164,32 @@ TEST(JobDirectorTest, ALostHostOfAJobWithRestartsWaitsForAnother) {
   JobDirector::Settings settings = FourRanks();
   settings.max_restarts = 1;
   JobDirector director(settings);
-  director.LoseHost(1, "host 1", "it burnt");
+  director.LoseHost(1, "host 1", "it burnt", kNow);
   EXPECT_TRUE(Take(director).empty());
   EXPECT_EQ(director.restarts(), 1);
   ASSERT_TRUE(director.MayReplace(1));
   director.AddHost(1, "host 1");
   EXPECT_TRUE(Take(director).empty());
-  director.LoseHost(1, "host 1", "it burnt again");
+  director.LoseHost(1, "host 1", "it burnt again", kNow);
   const auto orders = Take(director);
   ASSERT_EQ(orders.size(), 1u) << "no restart is left";
   EXPECT_EQ(orders[0].order.kind, Kind::kFailed);
+}
+
+TEST(JobDirectorTest, TheWaitForAnotherHostEnds) {
+  JobDirector::Settings settings = FourRanks();
+  settings.max_restarts = 1;
+  JobDirector director(settings);
+  director.LoseHost(1, "host 1", "it burnt", kNow);
+  EXPECT_EQ(director.wakeup(), kNow + seconds(600));
+  director.Step(kNow + seconds(599));
+  EXPECT_TRUE(Take(director).empty());
+  director.Step(kNow + seconds(600));
+  const auto orders = Take(director);
+  ASSERT_EQ(orders.size(), 1u);
+  EXPECT_NE(orders[0].order.failure.text.find("no tandemrun has replaced it within 600 s"),
+            std::string::npos);
+  EXPECT_FALSE(director.MayReplace(1));
 }
 
 TEST(JobDirectorTest, TheLossOfAPserverHostEndsTheJob) {
@@ -176,7 +197,7 @@ TEST(JobDirectorTest, TheLossOfAPserverHostEndsTheJob) {
   settings.pserver_hosts = {0, 1};
   settings.max_restarts = 5;
   JobDirector director(settings);
-  director.LoseHost(1, "host 1", "it burnt");
+  director.LoseHost(1, "host 1", "it burnt", kNow);
   const auto orders = Take(director);
   ASSERT_EQ(orders.size(), 1u);
   EXPECT_EQ(orders[0].order.kind, Kind::kFailed);
@@ -239,6 +260,157 @@ TEST(JobDirectorTest, AProcessThatHangsWithoutARestartIsTheFirstFailure) {
   const auto orders = Take(director);
   ASSERT_EQ(orders.size(), 1u);
   EXPECT_EQ(orders[0].order.kind, Kind::kFailed);
+}
+
+// A job whose hosts obey the director with random delays, while random processes and hosts fail.
+// Checks after each event what must hold at any time.
+class RandomJob {
+ public:
+  explicit RandomJob(uint32_t seed) : random_(seed) {
+    const int hosts = Draw(1, 4), each = Draw(1, 3);
+    for (int rank = 0; rank < hosts * each; ++rank) settings_.host_of.push_back(rank / each);
+    const bool elastic = Draw(0, 1) == 1;
+    if (elastic) settings_.ranks_least = Draw(1, hosts * each);
+    if (!elastic && Draw(0, 2) == 0) settings_.pserver_hosts = {Draw(0, hosts - 1)};
+    settings_.max_restarts = Draw(0, 4);
+    settings_.ranks_return =
+        elastic || (settings_.pserver_hosts.empty() && settings_.max_restarts > 0);
+    settings_.patience = seconds(hosts > 1 ? 2 : 0);
+    director_.emplace(settings_);
+    for (size_t rank = 0; rank < settings_.host_of.size(); ++rank) {
+      runs_.insert(static_cast<int>(rank));
+      members_.insert(static_cast<int>(rank));
+    }
+  }
+
+  // Returns whether the job ended, as it must.
+  bool Run() {
+    for (int event = 0; event < 400 && !::testing::Test::HasFailure(); ++event) {
+      now_ += std::chrono::milliseconds(Draw(0, 900));
+      Happen();
+      director_->Step(now_);
+      Obey();
+    }
+    for (const int rank : std::set<int>(runs_)) End(rank, 0, 0);  // the rest completes the job
+    Obey();
+    director_->Step(now_ + seconds(1000));  // no host replaces a lost one
+    Obey();
+    return finished_;
+  }
+
+ private:
+  int Draw(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
+  int HostOf(int rank) const { return settings_.host_of[static_cast<size_t>(rank)]; }
+  int AnyRank() { return Draw(0, static_cast<int>(settings_.host_of.size()) - 1); }
+
+  void Happen() {
+    const int rank = AnyRank(), host = HostOf(rank);
+    switch (Draw(0, 11)) {
+      case 0:
+      case 1:
+        return End(rank, SIGKILL, 0);
+      case 2:
+        if (Draw(0, 5) == 0) End(rank, 0, Draw(0, 1) == 0 ? 3 : static_cast<int>(kExitLostPeer));
+        return;
+      case 3:
+        if (Draw(0, 9) == 0) End(rank, 0, 0);
+        return;
+      case 4:
+        if (host != 0 && Draw(0, 3) == 0 && !lost_.contains(host)) LoseHost(host);
+        return;
+      case 5:
+        for (const int lost : std::set<int>(lost_)) {
+          if (!director_->MayReplace(lost)) continue;
+          lost_.erase(lost);
+          for (size_t r = 0; r < settings_.host_of.size(); ++r) {
+            if (settings_.host_of[r] == lost) runs_.insert(static_cast<int>(r));
+          }
+          return director_->AddHost(lost, "host " + std::to_string(lost));
+        }
+        return;
+      case 6:
+        if (runs_.contains(rank))
+          director_->Take(host, {.kind = Report::kReady, .number = rank}, now_);
+        return;
+      case 7:
+        if (Draw(0, 40) == 0) {
+          ending_ = true;
+          director_->Take(host, {.kind = Report::kSignal, .number = SIGTERM}, now_);
+        }
+        return;
+      default:
+        return;
+    }
+  }
+
+  void End(int rank, int signal, int code) {
+    if (!runs_.contains(rank) || lost_.contains(HostOf(rank))) return;
+    runs_.erase(rank);
+    Tell(*director_, HostOf(rank), {Ended(rank, signal, code)}, now_);
+  }
+
+  void LoseHost(int host) {
+    lost_.insert(host);
+    std::erase_if(runs_, [&](int rank) { return HostOf(rank) == host; });
+    director_->LoseHost(host, "host", "it burnt", now_);
+  }
+
+  void Obey() {
+    for (const AddressedOrder& order : Take(*director_)) {
+      const JobOrder& o = order.order;
+      switch (o.kind) {
+        case Kind::kRestart: {
+          EXPECT_FALSE(ending_) << "a job that ends restarts nothing";
+          EXPECT_LE(o.number, settings_.max_restarts);
+          const int rank = std::stoi(o.process.substr(o.process.find(' ') + 1));
+          EXPECT_EQ(order.to, HostOf(rank));
+          EXPECT_FALSE(runs_.contains(rank));
+          EXPECT_FALSE(lost_.contains(HostOf(rank)));
+          runs_.insert(rank);
+          break;
+        }
+        case Kind::kWorld:
+          EXPECT_FALSE(ending_);
+          EXPECT_GE(o.version, version_);
+          EXPECT_TRUE(o.version > version_ || order.to != AddressedOrder::kAll);
+          if (o.version > version_) members_ = {o.members.begin(), o.members.end()};
+          version_ = o.version;
+          EXPECT_FALSE(o.members.empty() && !o.over);
+          EXPECT_TRUE(o.over || static_cast<int>(o.members.size()) >= settings_.ranks_least);
+          for (const int rank : o.members) EXPECT_FALSE(lost_.contains(HostOf(rank)));
+          break;
+        case Kind::kFailed:
+          EXPECT_FALSE(ending_) << "a job fails once, and not after a signal";
+          ending_ = true;
+          break;
+        case Kind::kFinish:
+          EXPECT_FALSE(finished_);
+          EXPECT_TRUE(runs_.empty());
+          finished_ = true;
+          break;
+        default:
+          break;
+      }
+    }
+    EXPECT_LE(director_->restarts(), settings_.max_restarts);
+  }
+
+  std::mt19937 random_;
+  JobDirector::Settings settings_;
+  std::optional<JobDirector> director_;
+  Time now_ = kNow;
+  std::set<int> runs_, members_, lost_;
+  int64_t version_ = JobDirector::kFirstWorld;
+  bool ending_ = false, finished_ = false;
+};
+
+TEST(JobDirectorTest, RandomJobsKeepTheRules) {
+  const char* const text = std::getenv("TANDEM_DIRECTOR_SEEDS");
+  const uint32_t seeds = text != nullptr ? static_cast<uint32_t>(std::atol(text)) : 3000;
+  for (uint32_t seed = 0; seed < seeds && !HasFailure(); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    EXPECT_TRUE(RandomJob(seed).Run()) << "the job does not end";
+  }
 }
 
 }  // namespace
