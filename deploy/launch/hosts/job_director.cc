@@ -43,7 +43,7 @@ void JobDirector::Take(int host, const JobReport& report, Time now) {
       ending_ = true;
       Order({.kind = Kind::kSignal, .number = report.number});
       orders_.back().except = host;
-      return;
+      return FinishIfDone();
     case Report::kStartLost:
       return Order({.kind = Kind::kStartLost});
     case Report::kNotStarted:
@@ -161,7 +161,7 @@ Time JobDirector::wakeup() const {
 
 void JobDirector::Admit(int rank) {
   const bool exists = rank >= 0 && static_cast<size_t>(rank) < size();
-  if (!elastic() || !exists || members_.contains(rank) || ending_ || Over()) return;
+  if (!elastic() || !exists || members_.contains(rank) || ending_ || held_ || Over()) return;
   running_.insert(rank);  // the user may have started it (kStartLost)
   members_.insert(rank);
   const std::string name = absl::StrFormat("trainer %d", rank);
@@ -172,12 +172,11 @@ void JobDirector::Admit(int rank) {
 
 void JobDirector::LoseHost(int host, const std::string& name, const std::string& why, Time now) {
   lost_hosts_.insert(host);
-  std::vector<int> ranks;
+  size_t erased = 0;
   for (size_t rank = 0; rank < size(); ++rank) {
-    if (settings_.host_of[rank] != host) continue;
-    if (running_.erase(static_cast<int>(rank)) > 0) ranks.push_back(static_cast<int>(rank));
+    if (settings_.host_of[rank] == host) erased += running_.erase(static_cast<int>(rank));
   }
-  const bool idle = ranks.empty() && std::ranges::count(settings_.pserver_hosts, host) == 0;
+  const bool idle = erased == 0 && std::ranges::count(settings_.pserver_hosts, host) == 0;
   if (ending_ || (idle && !elastic())) return FinishIfDone();
   if (!elastic() || std::ranges::count(settings_.pserver_hosts, host) > 0) {
     // The trainers of the host return with a host that replaces it.
@@ -196,7 +195,7 @@ void JobDirector::LoseHost(int host, const std::string& name, const std::string&
   const std::string text = absl::StrFormat("%s; %s", why, LeftText(left));
   Note("lost", name, text, absl::StrFormat("%s is lost: %s", name, text));
   if (!Enough(left)) return FailFor(name, host, text);
-  for (const int rank : ranks) members_.erase(rank);
+  std::erase_if(members_, [&](int rank) { return HostOf(rank) == host; });
   PublishWorld();
   FinishIfDone();
 }
@@ -218,12 +217,7 @@ void JobDirector::AddHost(int host, const std::string& name) {
   const std::string text = absl::StrFormat("replaces the lost host; it starts %d %s", ranks,
                                            ranks == 1 ? "trainer" : "trainers");
   Note("joined", name, text, name + " " + text);
-  if (!elastic()) return;
-  Order({.kind = Kind::kWorld,
-         .version = version_,
-         .members = {members_.begin(), members_.end()},
-         .over = Over()},
-        host);
+  if (elastic()) Order(World(), host);
 }
 
 void JobDirector::Fail(const Failure& failure) {
@@ -243,13 +237,17 @@ void JobDirector::FailFor(const std::string& name, int host, const std::string& 
   Fail(failure);
 }
 
+JobOrder JobDirector::World() const {
+  JobOrder world{.kind = Kind::kWorld, .version = version_, .over = Over()};
+  std::ranges::copy_if(members_, std::back_inserter(world.members),
+                       [this](int rank) { return running_.contains(rank); });
+  return world;
+}
+
 void JobDirector::PublishWorld() {
   TD_REQUIRE(elastic());
-  std::vector<int> members;
-  std::ranges::copy_if(members_, std::back_inserter(members),
-                       [this](int rank) { return running_.contains(rank); });
-  Order(
-      {.kind = Kind::kWorld, .version = ++version_, .members = std::move(members), .over = Over()});
+  ++version_;
+  Order(World());
 }
 
 void JobDirector::FinishIfDone() {

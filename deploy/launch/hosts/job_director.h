@@ -74,6 +74,7 @@ class JobDirector {
     return can_return && restarts_ < settings_.max_restarts && !Over();
   }
   size_t size() const { return settings_.host_of.size(); }
+  int HostOf(int rank) const { return settings_.host_of[static_cast<size_t>(rank)]; }
   // Returns the number of running members of the world.
   int Left() const;
   bool Enough(int left) const;
@@ -88,6 +89,7 @@ class JobDirector {
   void Admit(int rank);
   void Fail(const Failure& failure);
   void FailFor(const std::string& name, int host, const std::string& why);
+  JobOrder World() const;  // the order with the present world
   void PublishWorld();
   void FinishIfDone();
   void Order(JobOrder order, int to = AddressedOrder::kAll) {

@@ -10,6 +10,7 @@
 #include <random>
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "deploy/launch/hosts/job_director.h"
 
 namespace tandem::deploy {
@@ -283,6 +284,7 @@ class RandomJob {
     }
   }
 
+  const std::string& log() const { return log_; }
   // Returns whether the job ended, as it must.
   bool Run() {
     for (int event = 0; event < 400 && !::testing::Test::HasFailure(); ++event) {
@@ -325,6 +327,7 @@ class RandomJob {
           for (size_t r = 0; r < settings_.host_of.size(); ++r) {
             if (settings_.host_of[r] == lost) runs_.insert(static_cast<int>(r));
           }
+          absl::StrAppend(&log_, "add host ", lost, "\n");
           return director_->AddHost(lost, "host " + std::to_string(lost));
         }
         return;
@@ -346,11 +349,13 @@ class RandomJob {
   void End(int rank, int signal, int code) {
     if (!runs_.contains(rank) || lost_.contains(HostOf(rank))) return;
     runs_.erase(rank);
+    absl::StrAppend(&log_, "end ", rank, " by ", signal, " code ", code, "\n");
     Tell(*director_, HostOf(rank), {Ended(rank, signal, code)}, now_);
   }
 
   void LoseHost(int host) {
     lost_.insert(host);
+    absl::StrAppend(&log_, "lose host ", host, "\n");
     std::erase_if(runs_, [&](int rank) { return HostOf(rank) == host; });
     director_->LoseHost(host, "host", "it burnt", now_);
   }
@@ -358,6 +363,8 @@ class RandomJob {
   void Obey() {
     for (const AddressedOrder& order : Take(*director_)) {
       const JobOrder& o = order.order;
+      absl::StrAppend(&log_, "order ", static_cast<int>(o.kind), " ", o.process, " to ", order.to,
+                      "\n");
       switch (o.kind) {
         case Kind::kRestart: {
           EXPECT_FALSE(ending_) << "a job that ends restarts nothing";
@@ -402,14 +409,18 @@ class RandomJob {
   std::set<int> runs_, members_, lost_;
   int64_t version_ = JobDirector::kFirstWorld;
   bool ending_ = false, finished_ = false;
+  std::string log_;  // events and orders
 };
 
 TEST(JobDirectorTest, RandomJobsKeepTheRules) {
   const char* const text = std::getenv("TANDEM_DIRECTOR_SEEDS");
   const uint32_t seeds = text != nullptr ? static_cast<uint32_t>(std::atol(text)) : 3000;
-  for (uint32_t seed = 0; seed < seeds && !HasFailure(); ++seed) {
+  const char* const first = std::getenv("TANDEM_DIRECTOR_FIRST");
+  const uint32_t begin = first != nullptr ? static_cast<uint32_t>(std::atol(first)) : 0;
+  for (uint32_t seed = begin; seed < begin + seeds && !HasFailure(); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    EXPECT_TRUE(RandomJob(seed).Run()) << "the job does not end";
+    RandomJob job(seed);
+    EXPECT_TRUE(job.Run()) << "the job does not end:\n" << job.log();
   }
 }
 
