@@ -106,13 +106,7 @@ struct JobRun {
 
 // Gives each test a separate directory and runs jobs in it.
 class JobTest : public ::testing::Test {
- protected:
-  void SetUp() override;
-  void TearDown() override;
-
-  // Writes a file into the directory of the test and returns its path.
-  std::string Write(const std::string& name, const std::string& text) const;
-  std::string Path(const std::string& name) const { return dir_ + "/" + name; }
+ public:
   // Returns the ids of the child processes of `parent` that run `program` of build/bin, in no
   // particular order.
   static std::vector<pid_t> ChildrenOf(pid_t parent, const std::string& program);
@@ -125,6 +119,14 @@ class JobTest : public ::testing::Test {
   static int StepOf(const ChildProcess& launcher);
   // Returns the number in the environment variable `name`; `otherwise` if the variable is not set.
   static int FromEnvironment(const char* name, int otherwise);
+
+ protected:
+  void SetUp() override;
+  void TearDown() override;
+
+  // Writes a file into the directory of the test and returns its path.
+  std::string Write(const std::string& name, const std::string& text) const;
+  std::string Path(const std::string& name) const { return dir_ + "/" + name; }
 
   // Starts `tandemrun LAUNCH job -- ARGS --result_json=name.json`. Logs are in name.log/, the
   // output is in name.out.
