@@ -57,10 +57,27 @@ std::vector<double> CutCosts(const Program& program) {
   return costs;
 }
 
-// Returns the index of the first operator of each stage. The cost of the most expensive stage is
-// minimal. If several partitions are equally good, returns the first.
+// Returns the index of the first operator that computes the loss or a metric. The last stage begins
+// there at the latest, because its ranks report these values. Without a loss: the last operator.
+size_t FirstReported(const Program& program) {
+  const auto reported = [&program](const std::string& name) {
+    return name == program.loss ||
+           std::find(program.metrics.begin(), program.metrics.end(), name) != program.metrics.end();
+  };
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    bool found = false;
+    ForEachWrite(program.ops[i], [&](const std::string& name) { found = found || reported(name); });
+    if (found) return i;
+  }
+  return program.ops.size() - 1;
+}
+
+// Returns the index of the first operator of each stage. The last stage computes the loss and the
+// metrics. The cost of the most expensive stage is minimal. If several partitions are equally good,
+// returns the first.
 std::vector<size_t> BalancedCut(const Program& program, int sections) {
-  TD_REQUIRE(sections >= 1 && program.ops.size() >= static_cast<size_t>(sections));
+  const size_t last_begin = FirstReported(program);
+  TD_REQUIRE(sections >= 1 && last_begin + 1 >= static_cast<size_t>(sections));
   const size_t n = program.ops.size(), s = static_cast<size_t>(sections);
   std::vector<double> before(n + 1, 0);
   for (size_t i = 0; i < n; ++i) before[i + 1] = before[i] + CostOf(program, program.ops[i]);
@@ -73,7 +90,7 @@ std::vector<size_t> BalancedCut(const Program& program, int sections) {
   best[0][0] = 0;
   for (size_t k = 1; k <= s; ++k) {
     for (size_t i = k; i <= n; ++i) {
-      for (size_t j = k - 1; j < i; ++j) {
+      for (size_t j = k - 1; j < i && (k < s || j <= last_begin); ++j) {
         const double cost = std::max(best[k - 1][j], before[i] - before[j] + cuts[j] + cuts[i]);
         if (cost >= best[k][i]) continue;
         best[k][i] = cost;
@@ -132,6 +149,13 @@ Status AssignSections(Program& forward, int sections) {
     return InvalidArgument(
         "program \"%s\" has %d operators, which is fewer than its %d sections [TD1104]",
         forward.name, forward.ops.size(), sections);
+  }
+  const size_t reported = FirstReported(forward);
+  if (named == 0 && static_cast<int>(reported) + 1 < sections) {
+    return InvalidArgument(
+        "program \"%s\" computes its loss or a metric in operator %d, which is fewer than its %d "
+        "sections [TD1104]",
+        forward.name, reported + 1, sections);
   }
   if (named == 0) {
     const std::vector<size_t> begins = BalancedCut(forward, sections);

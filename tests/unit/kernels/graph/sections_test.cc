@@ -1,10 +1,12 @@
 // Sections (pipeline stages) and the schedule of their micro batches.
 #include "kernels/graph/distribute/sections.h"
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "kernels/exec/memory_plan.h"
 #include "kernels/graph/builder.h"
@@ -88,6 +90,26 @@ TEST(SectionsTest, WithoutNamesTheyCostAboutTheSame) {
     if (op.type == "fc" && op.outputs[0][0].find("fc_7") == std::string::npos) ++layers[last];
   }
   EXPECT_THAT(layers, ElementsAre(2, 2, 2, 1)) << "the last has the small layer and the loss";
+}
+
+// The ranks of the last section report the loss and the metrics, whatever these operators cost.
+TEST(SectionsTest, TheLastOneComputesTheLossAndTheMetrics) {
+  const graph::Program mlp = Mlp(8, 2, 64);
+  const auto loss = std::find_if(mlp.ops.begin(), mlp.ops.end(), [&mlp](const ops::Op& op) {
+    return op.outputs[0] == std::vector<std::string>{mlp.loss};
+  });
+  ASSERT_NE(loss, mlp.ops.end());
+  const int most = static_cast<int>(loss - mlp.ops.begin()) + 1;
+  for (int sections = 2; sections <= most; ++sections) {
+    graph::Program program = mlp;
+    ASSERT_TRUE(graph::AssignSections(program, sections).ok()) << sections;
+    for (size_t i = static_cast<size_t>(most) - 1; i < program.ops.size(); ++i) {
+      EXPECT_EQ(graph::SectionOf(program.ops[i]), sections - 1) << sections;
+    }
+  }
+  graph::Program program = mlp;
+  EXPECT_THAT(graph::AssignSections(program, most + 1).message(),
+              HasSubstr(absl::StrCat("fewer than its ", most + 1, " sections")));
 }
 
 TEST(SectionsTest, NamedOnesAreTaken) {
