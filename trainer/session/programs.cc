@@ -159,10 +159,11 @@ Status CheckDataNames(const graph::Program& program, const DataConfig& data) {
   return OkStatus();
 }
 
-// Returns the mode of rank 0 of the job, without a connection to other processes. Jobs with several
-// places, and pipelines with one worker, get mode LOCAL: their ranks have parts of the job.
-StatusOr<TrainingMode> ModeOfRank0(const JobConfig& config, int workers) {
+// Returns the mode of one rank of the job, without a connection to other processes. Jobs with
+// several places, and pipelines with one worker, get mode LOCAL: their ranks have parts of the job.
+StatusOr<TrainingMode> ModeOfRank(const JobConfig& config, int workers, int index) {
   RankInfo rank;
+  rank.rank = index;
   rank.size = workers;
   // The modes require addresses, but they connect to none of them before the first step.
   rank.rendezvous = "127.0.0.1:1";
@@ -173,15 +174,29 @@ StatusOr<TrainingMode> ModeOfRank0(const JobConfig& config, int workers) {
   return MakeMode(config, rank, common);
 }
 
-// Returns the number of samples of rank 0.
-int64_t BatchOfRank0(const JobConfig& config, int workers, const TrainingMode& mode) {
+// Returns the number of samples of the first place of a rank.
+int64_t BatchOfRank(const JobConfig& config, int workers, int index, const TrainingMode& mode) {
   const int parts = workers * PlacesOf(config) / mode.sections;
-  const int64_t batch =
-      reader::ShareOf(static_cast<uint32_t>(GlobalBatch(config, workers)), 0, parts).size;
+  const int part = index * PlacesOf(config) / mode.sections;
+  const int64_t batch = reader::ShareOf(static_cast<uint32_t>(GlobalBatch(config, workers)),
+                                        static_cast<uint32_t>(part), static_cast<uint32_t>(parts))
+                            .size;
   // One worker checks a pipeline for any number of workers, so the batch has one micro batch.
   return config.strategy().pipeline() && workers == 1
              ? config.strategy().pipeline_configs().micro_batch()
              : batch;
+}
+
+// Builds the programs of one rank, and discards them.
+Status CheckProgramsOf(const JobConfig& config, const std::string& job_dir, int workers,
+                       int index) {
+  TD_ASSIGN_OR_RETURN(const TrainingMode mode, ModeOfRank(config, workers, index));
+  const int64_t batch = BatchOfRank(config, workers, index, mode);
+  const int64_t global = std::max(batch, GlobalBatch(config, workers));
+  TD_ASSIGN_OR_RETURN(const JobPrograms programs,
+                      BuildPrograms(config, job_dir, batch, global, mode));
+  TD_RETURN_IF_ERROR(RefuseTableRules(programs.train));
+  return SamplesInStep(config) ? OkStatus() : CheckDataNames(programs.forward, config.data());
 }
 
 }  // namespace
@@ -189,13 +204,8 @@ int64_t BatchOfRank0(const JobConfig& config, int workers, const TrainingMode& m
 Status CheckPrograms(const JobConfig& config, const std::string& job_dir, int workers) {
   TD_REQUIRE(workers > 0);
   TD_RETURN_IF_ERROR(PlanOptionsOf(config, 1).status());
-  TD_ASSIGN_OR_RETURN(const TrainingMode mode, ModeOfRank0(config, workers));
-  const int64_t batch = BatchOfRank0(config, workers, mode);
-  const int64_t global = std::max(batch, GlobalBatch(config, workers));
-  TD_ASSIGN_OR_RETURN(const JobPrograms programs,
-                      BuildPrograms(config, job_dir, batch, global, mode));
-  TD_RETURN_IF_ERROR(RefuseTableRules(programs.train));
-  return SamplesInStep(config) ? OkStatus() : CheckDataNames(programs.forward, config.data());
+  TD_RETURN_IF_ERROR(CheckProgramsOf(config, job_dir, workers, 0));
+  return workers == 1 ? OkStatus() : CheckProgramsOf(config, job_dir, workers, workers - 1);
 }
 
 }  // namespace tandem::trainer

@@ -37,7 +37,8 @@ Status AddTraining(const JobConfig& config, const TrainingMode& mode, double sha
 // 01_autodiff.dot and so on. The observer creates `dir`. Returns an empty function if `dir` is "".
 graph::ProgramObserver DrawInto(const std::string& dir);
 
-// Builds the programs of rank 0 of a job with `workers` trainers, and discards them. Thus a caller
+// Builds the programs of the first and the last rank of a job with `workers` trainers, and discards
+// them. Thus a caller
 // finds errors in the model, its arguments, the optimizer, the mode or the names of the data before
 // it starts a process. Opens no connection. Errors: those of MakeMode and BuildPrograms.
 // INVALID_ARGUMENT: the program and the data have different fields.

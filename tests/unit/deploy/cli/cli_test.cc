@@ -341,6 +341,14 @@ TEST_F(CliTest, LintBuildsTheProgramOfTheMode) {
                     Write("job.pbtxt", Read("job.pbtxt") + "strategy { pipeline: true }\n")}),
             kExitUsage);
   EXPECT_THAT(Err(), HasSubstr("pipeline with the sparse gradient of"));
+  // Only the last ranks have no parameter.
+  EXPECT_EQ(Tandem({"lint", "--workers=16",
+                    Write("job.pbtxt",
+                          "mode: COLLECTIVE model { zoo: \"softmax\" }\n"
+                          "data { dir: \"x\" } global_batch_size: 16\n"
+                          "strategy { amp: true sharding: true }\n")}),
+            kExitUsage);
+  EXPECT_THAT(Err(), HasSubstr("there are more ranks than parameters"));
 }
 
 // A saved strategy contains its `mode`, and lint checks the strategy for this mode.
