@@ -137,6 +137,27 @@ void CheckLimits(const JobConfig& config, const strategy::Origins& origins,
   }
 }
 
+// Checks that the job measures in one way only.
+void CheckInstrumentation(const JobConfig& config, const strategy::Origins& origins,
+                          strategy::Diagnostics* diagnostics) {
+  const RuntimeFlags& flags = config.strategy().runtime_flags();
+  const bool profile = !config.profile().dir().empty();
+  if (profile && flags.check_nan_inf()) {
+    diagnostics->Error(origins.Of("profile.dir").place,
+                       "profile.dir and check_nan_inf exclude each other, because the check would "
+                       "distort the profile [TD1108]",
+                       "remove one of the two");
+  }
+  if (flags.benchmark() && (profile || flags.check_nan_inf())) {
+    diagnostics->Error(
+        origins.Of("strategy.runtime_flags.benchmark").place,
+        absl::StrFormat("benchmark and %s exclude each other, because each would distort the times "
+                        "of the other [TD1108]",
+                        profile ? "profile.dir" : "check_nan_inf"),
+        "remove one of the two");
+  }
+}
+
 void CheckRest(const JobConfig& config, const strategy::Origins& origins,
                strategy::Diagnostics* diagnostics) {
   RequirePositive(origins, "epochs", static_cast<double>(config.epochs()), diagnostics);
@@ -161,6 +182,7 @@ void CheckRest(const JobConfig& config, const strategy::Origins& origins,
         "remove one of the two");
   }
   if (SamplesInStep(config)) CheckSamplesInStep(config, origins, diagnostics);
+  CheckInstrumentation(config, origins, diagnostics);
 }
 
 // Checks that the job supports data.remainder JOIN, if the job sets it. With JOIN, the mean of the

@@ -1,5 +1,6 @@
 #include "trainer/session/step_instrumentation.h"
 
+#include "common/base/require.h"
 #include "kernels/graph/distribute/micro_batches.h"
 #include "proto/job.pb.h"
 
@@ -10,17 +11,8 @@ StatusOr<StepInstrumentation> StepInstrumentation::Make(const JobConfig& config,
                                                         const exec::Backend& backend) {
   const RuntimeFlags& flags = config.strategy().runtime_flags();
   const bool profile = !config.profile().dir().empty();
-  if (profile && flags.check_nan_inf()) {
-    return InvalidArgument(
-        "profile.dir and check_nan_inf exclude each other, because the check would distort the "
-        "profile [TD1108]");
-  }
-  if (flags.benchmark() && (profile || flags.check_nan_inf())) {
-    return InvalidArgument(
-        "benchmark and %s exclude each other, because each would distort the times of the other "
-        "[TD1108]",
-        profile ? "profile.dir" : "check_nan_inf");
-  }
+  // CheckJob rejects jobs with two of them.
+  TD_REQUIRE(int{profile} + int{flags.check_nan_inf()} + int{flags.benchmark()} <= 1);
   StepInstrumentation watch;
   if (flags.check_nan_inf()) {
     TD_ASSIGN_OR_RETURN(watch.nan_check_, exec::NanCheck::Make(plan, backend));

@@ -306,6 +306,11 @@ TEST_F(CliTest, LintChecksTheWholeJob) {
                                                         "initial_accumulator: 0.1 }\n")}),
             0)
       << Err();
+  const std::string profile = whole + "profile { dir: \"p\" } strategy { runtime_flags { ";
+  EXPECT_THAT(errors(profile + "benchmark: true } }\n"),
+              HasSubstr("benchmark and profile.dir exclude each other"));
+  EXPECT_THAT(errors(profile + "check_nan_inf: true } }\n"),
+              HasSubstr("profile.dir and check_nan_inf exclude each other"));
   // A batch of 10 has shares of 5 for two ranks, and a first share of 3 for three.
   const std::string merged = whole + "mode: COLLECTIVE strategy { batch_merge_repeats: 5 }\n";
   EXPECT_EQ(Tandem({"lint", "--workers=2", Write("good.pbtxt", merged)}), 0) << Err();
