@@ -79,6 +79,9 @@ std::shared_ptr<grpc::Channel> MakeChannel(
   // This option limits the duration of one connection attempt, in ms.
   args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5'000);
   args.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1'000);
+  // A server may return at another address under the same name. gRPC asks the name service at most
+  // every 30 s by default.
+  args.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 500);
   args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // gRPC must not retry calls, because Tandem retries them itself, with sequence numbers.

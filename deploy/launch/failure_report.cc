@@ -76,9 +76,8 @@ std::string HintOfCrash(const Failure& failure) {
 // Returns a hint for the user, which depends on the exit code (common/base/status.h).
 std::string Hint(const Failure& failure, const std::vector<std::string>& words) {
   if (failure.role == "host") {
-    return "check the host and its network, and start the job again; with --max_restarts=N the "
-           "ranks of a lost host wait for a tandemrun that replaces it, and with --nproc=MIN:MAX "
-           "the others continue";
+    return "check the host and its network, and start the job again; collective mode can continue "
+           "without the host (--hosts=MIN:MAX), or with one that replaces it (--max_restarts=N)";
   }
   if (failure.silent_s > 0) {
     return "set --max_restarts=N to restart a process that hangs or is stopped (SIGSTOP); set also "
@@ -116,6 +115,11 @@ std::string FailureText(const std::string& job, const Failure& failure,
                         const std::vector<std::string>& others, const std::string& error_file) {
   TD_REQUIRE(!failure.role.empty());
   std::string text = absl::StrFormat("tandemrun: error: job \"%s\" failed\n", job);
+  if (failure.role == "process") {
+    text += absl::StrFormat("  first failure  %s: %s\n  details        %s\n", failure.host,
+                            failure.text, error_file);
+    return text + "hint: read the output of tandemrun on the host of the process\n";
+  }
   if (failure.role == "host") {
     text +=
         "  first failure  " + absl::StrFormat("%s: %s [TD3016]", failure.host, failure.text) + "\n";
@@ -149,6 +153,7 @@ Status WriteErrorFile(const std::string& path, const std::string& job, const Fai
                          {"log_file", failure.log_file},
                          {"last_lines", failure.last_lines},
                          {"others", others}};
+  if (!failure.text.empty()) json["text"] = failure.text;
   if (failure.exit.signal != 0) {
     json["signal"] = SignalName(failure.exit.signal);
   } else {

@@ -2,6 +2,8 @@
 
 #include <signal.h>
 
+#include <algorithm>
+
 #include "common/base/require.h"
 #include "deploy/launch/job_record.h"
 #include "deploy/launch/options/endpoints.h"
@@ -10,6 +12,7 @@ namespace tandem::deploy {
 namespace {
 
 constexpr size_t kReportLines = 20;
+constexpr size_t kLineBytesMax = 4096;  // a longer line of a log is cut in the report
 
 Failure FailureOf(JobProcess& process, Time started) {
   Failure failure;
@@ -27,6 +30,7 @@ Failure FailureOf(JobProcess& process, Time started) {
   failure.time = WallClockText();
   failure.log_file = process.plan->log_file;
   failure.last_lines = LastLines(failure.log_file, kReportLines);
+  for (std::string& line : failure.last_lines) line.resize(std::min(line.size(), kLineBytesMax));
   return failure;
 }
 
@@ -56,7 +60,9 @@ void FirstFailure::BlameOneOf(const std::vector<JobProcess*>& failed) {
 }
 
 void FirstFailure::PreferUnresponsive(const JobProcesses& processes, Duration grace) {
-  if (!known() || failure_->silent_s > 0 || failure_->exit.code != kExitLostPeer) return;
+  if (!known() || failure_->role == "host" || failure_->silent_s > 0 ||
+      failure_->exit.code != kExitLostPeer)
+    return;
   for (const auto& process : processes.all()) {
     if (!process->is(Role::kTrainer) || !process->running()) continue;
     process->unresponsive = grace;

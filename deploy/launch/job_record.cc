@@ -22,6 +22,7 @@
 #include "common/base/require.h"
 #include "common/os/own_files.h"
 #include "deploy/launch/options/endpoints.h"
+#include "deploy/launch/options/host_options.h"
 
 namespace tandem::deploy {
 namespace {
@@ -107,6 +108,20 @@ Status WriteJobRecord(const LaunchPlan& plan) {
   TD_RETURN_IF_ERROR(
       WriteOwnFile(path, whole.dump(2, ' ', false, json::error_handler_t::replace) + "\n"));
   return WriteOwnFile(plan.log_dir + "/events.jsonl", "");
+}
+
+std::string JobDirOf(const std::string& log_dir) {
+  std::error_code error;
+  if (std::filesystem::exists(log_dir + "/job.json", error)) return log_dir;
+  std::string first;
+  for (int host = 0; host < kHostsMax; ++host) {
+    const std::string dir = absl::StrFormat("%s/host-%d", log_dir, host);
+    if (!std::filesystem::exists(dir + "/job.json", error)) continue;
+    const StatusOr<JobRecord> record = ReadJobRecord(dir);
+    if (record.ok() && LauncherRuns(*record)) return dir;
+    if (first.empty()) first = dir;
+  }
+  return first.empty() ? log_dir : first;
 }
 
 StatusOr<JobRecord> ReadJobRecord(const std::string& log_dir) {

@@ -48,6 +48,10 @@ Status WriteJobRecord(const LaunchPlan& plan);
 // not a job.json. PERMISSION_DENIED: another user owns the directory or the file, or may write to
 // one of them.
 StatusOr<JobRecord> ReadJobRecord(const std::string& log_dir);
+// Returns the directory with the job.json of a job whose --log_dir is `log_dir`. A job on several
+// hosts has a directory host-N for each host (deploy/launch/job_hosts.h): of those, returns the
+// first one whose launcher runs on this host, or else the first one. Otherwise returns `log_dir`.
+std::string JobDirOf(const std::string& log_dir);
 // Returns whether the launcher in the record is still running on this host.
 bool LauncherRuns(const JobRecord& record);
 // Sends a signal to the launcher of `record`, never to another process with the same pid.

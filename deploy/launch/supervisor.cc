@@ -40,6 +40,8 @@ int CallersPerWorker(const LaunchPlan& plan) {
 // Time for which a lost peer is not taken for the cause of a failure on several hosts. The host of
 // the cause reports it within this time.
 constexpr Duration kPatience = std::chrono::seconds(2);
+// Number of processes in a report whose last lines the report has.
+constexpr size_t kEndsWithLines = 16;
 constexpr Duration kLeaveMax = std::chrono::seconds(2);
 constexpr Duration kFirstOrderMax = std::chrono::seconds(10);
 
@@ -47,6 +49,7 @@ JobDirector::Settings DirectorSettings(const LaunchPlan& plan, int max_restarts,
   JobDirector::Settings settings;
   settings.host_of = plan.hosts.workers;
   settings.pserver_hosts = plan.hosts.pservers;
+  settings.callers_per_worker = CallersPerWorker(plan);
   settings.ranks_least = plan.ranks_least;
   settings.max_restarts = max_restarts;
   settings.ranks_return = plan.ranks_return();
@@ -151,7 +154,7 @@ Status Supervisor::Start(const ProcessPlan& plan, bool again, bool member) {
   TD_RETURN_IF_ERROR(OpenOutput(*process, request));
   TD_ASSIGN_OR_RETURN(const Fd member_end, groups_.Open(*process, request));
   TD_RETURN_IF_ERROR(process->Start(request));
-  journal_.Note("started", plan.Name(), process->process->pid(), "");
+  NoteOnAllHosts("started", *process, "");
   const JobProcess& started = *process;
   processes_.Add(std::move(process));
   groups_.OnStarted(started);
@@ -219,7 +222,10 @@ void Supervisor::OnSignal(int signal) {
   if (signal == SIGCHLD) return;  // CollectEnded checks every process for its end
   if (signal == SIGUSR1) return group_->Report({.kind = JobReport::Kind::kStartLost});
   group_->Report({.kind = JobReport::Kind::kSignal, .number = signal});
-  Stop(signal);
+  // A scheduler sends its signal to each host. The first signal to this host repeats the one that
+  // has stopped the job.
+  const bool first = !std::exchange(signalled_, true);
+  if (!first || stop_.signal() == 0) Stop(signal);
 }
 
 void Supervisor::Stop(int signal) {
@@ -244,6 +250,8 @@ void Supervisor::HandleReports() {
     if (JobProcess* const process = processes_.Find(name)) process->here = true;
   }
   for (const int rank : reports.ready) {
+    const JobProcess* const process = processes_.Find({"trainer", rank});
+    if (process == nullptr || process->member) continue;
     group_->Report({.kind = JobReport::Kind::kReady, .number = rank});
   }
   for (const ProcessWait& wait : reports.waits) OnWait(wait);
@@ -273,7 +281,7 @@ void Supervisor::OnWait(const ProcessWait& wait) {
   const std::string text = absl::StrFormat("%s has waited for it for %.1f s",
                                            processes_.NameOf(wait.who), Seconds(wait.waited));
   journal_.Say(absl::StrFormat("%s does not reply (%s): killing it", name, text));
-  journal_.Note("silent", name, process->process->pid(), text);
+  NoteOnAllHosts("silent", *process, text);
   process->unresponsive = wait.waited;
   process->process->Signal(SIGKILL);
   JobReport report{.kind = JobReport::Kind::kUnresponsive};
@@ -322,7 +330,7 @@ void Supervisor::Promote(int rank) {
 
 void Supervisor::OnEnded(std::vector<JobProcess*> ended) {
   for (const JobProcess* process : ended) {
-    journal_.Note("ended", process->plan->Name(), process->process->pid(), process->exit().Text());
+    NoteOnAllHosts("ended", *process, process->exit().Text());
     // ServerGroups chooses a new primary when it learns that a primary has ended. No new primary is
     // needed if the job stops, or if the pserver was drained.
     if (!stop_.stopping() && !IsDrained(*process)) groups_.OnEnded(*process);
@@ -331,28 +339,32 @@ void Supervisor::OnEnded(std::vector<JobProcess*> ended) {
   if (!stop_.stopping()) {
     ReleaseDrained(ended);
   }
+  // A pserver that exits with a code other than 0 after its stop was requested has lost data. A
+  // standby that does so is no failure of the job, because its primary has the same data.
+  if (stop_.phase() == StopSequence::Phase::kStoppingPservers && stop_.signal() == 0) {
+    std::vector<JobProcess*> primaries = ended;
+    std::erase_if(primaries, [](const JobProcess* process) { return process->standby; });
+    if (not_started_.ok()) BlameOneOf(primaries);
+  }
   // On several hosts the director also counts processes that end while the job stops.
   if (!ended.empty() && (!stop_.stopping() || !group_->alone())) {
     JobReport report{.kind = JobReport::Kind::kEnded};
     std::vector<const ProcessPlan*> plans;
     for (JobProcess* const process : ended) {
       report.ended.push_back(EndOf(*process));
+      if (report.ended.size() > kEndsWithLines) report.ended.back().failure.last_lines.clear();
       plans.push_back(process->plan);
     }
     group_->Report(report);
     ended.clear();  // an order may replace these processes
     CarryOutOrders();
     for (const ProcessPlan* const plan : plans) {
-      if (plan->role == Role::kPserver && FindEnded(plan->Name()) != nullptr) {
+      // On several hosts an order to restart the pserver may follow.
+      const bool stays = !group_->alone() && plan->can_return && options_.max_restarts > 0;
+      if (plan->role == Role::kPserver && !stays && FindEnded(plan->Name()) != nullptr) {
         sockets_.Release(plan->rank);
       }
     }
-  }
-  // A pserver that exits with a code other than 0 after its stop was requested has lost data. A
-  // standby that does so is no failure of the job, because its primary has the same data.
-  if (stop_.phase() == StopSequence::Phase::kStoppingPservers && stop_.signal() == 0) {
-    std::erase_if(ended, [](const JobProcess* process) { return process->standby; });
-    if (not_started_.ok()) BlameOneOf(ended);
   }
 }
 
@@ -437,8 +449,7 @@ void Supervisor::StartReplicas() {
 void Supervisor::StartAgain(JobProcess& old, int number, bool member) {
   const ProcessPlan& plan = *old.plan;
   restarts_ = number;
-  journal_.Note("restarted", plan.Name(), 0,
-                absl::StrFormat("%d of %d", restarts_, options_.max_restarts));
+  NoteOnAllHosts("restarted", old, absl::StrFormat("%d of %d", restarts_, options_.max_restarts));
   const std::string how = old.StorageFailed()      ? "ended by a storage error"
                           : old.exit().signal == 0 ? "stopped on request"
                                                    : "killed by " + SignalName(old.exit().signal);
@@ -463,7 +474,10 @@ void Supervisor::Replace(const JobProcess& old, bool member) {
   if (!not_started_.ok() || (!member && plan_.elastic())) return;
   not_started_ = why;
   if (!group_->alone()) {
-    group_->Report({.kind = JobReport::Kind::kNotStarted, .text = std::string(why.message())});
+    group_->Report({.kind = JobReport::Kind::kNotStarted,
+                    .number = plan.role == Role::kTrainer ? plan.rank : -1,
+                    .text = std::string(why.message()),
+                    .process = plan.Name()});
   }
 }
 
@@ -473,6 +487,17 @@ void Supervisor::BlameOneOf(const std::vector<JobProcess*>& ended) {
     if (!process->exit().ok() || WasStopped(*process)) failed.push_back(process);
   }
   failure_.BlameOneOf(failed);
+}
+
+void Supervisor::NoteOnAllHosts(const char* event, const JobProcess& process,
+                                const std::string& text) {
+  const int64_t pid = process.process ? process.process->pid() : 0;
+  journal_.Note(event, process.plan->Name(), pid, text);
+  if (group_->alone()) return;
+  group_->Report({.kind = JobReport::Kind::kEvent,
+                  .text = text,
+                  .event = event,
+                  .process = process.plan->Name()});
 }
 
 // ---- Orders of the director ---------------------------------------------------------------------
@@ -492,7 +517,10 @@ void Supervisor::CarryOut(const JobOrder& order) {
     case Kind::kWorld:
       return EnterWorld(order);
     case Kind::kFailed:
-      if (!failure_.known() && !stop_.stopping()) failure_.Adopt(order.failure);
+      if (!failure_.known() && stop_.signal() == 0) failure_.Adopt(order.failure);
+      return;
+    case Kind::kOver:
+      over_ = true;
       return;
     case Kind::kSignal:
       return Stop(order.number);

@@ -63,6 +63,8 @@ class Supervisor {
   void HandleReports();
   void CarryOutOrders();
   void CarryOut(const JobOrder& order);
+  // Adds an event about a process of this host to the events of all hosts.
+  void NoteOnAllHosts(const char* event, const JobProcess& process, const std::string& text);
   // Handles a report that a process waits for another process. Warns the user. If the wait has
   // reached its limit, the awaited process hangs, and OnWait kills it.
   void OnWait(const ProcessWait& wait);
@@ -116,10 +118,11 @@ class Supervisor {
   WorldMembership world_;
   FirstFailure failure_;
   ReplicaRestarts replicas_;
-  int restarts_ = 0;       // number of restarts of the job, as far as this host knows
-  bool over_ = false;      // an elastic job accepts no further ranks, because a rank is done
-  bool finished_ = false;  // all trainers of the job have ended, on all hosts
-  Status not_started_;     // why a lost process could not be started again; OK: it could
+  int restarts_ = 0;        // number of restarts of the job, as far as this host knows
+  bool over_ = false;       // an elastic job accepts no further ranks, because a rank is done
+  bool signalled_ = false;  // this host has received a signal that stops the job
+  bool finished_ = false;   // all trainers of the job have ended, on all hosts
+  Status not_started_;      // why a lost process could not be started again; OK: it could
   bool told_remote_ = false;
 };
 

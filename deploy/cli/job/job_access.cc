@@ -40,7 +40,7 @@ StatusOr<std::string> OnlyDirHere() {
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(".", error)) {
     const std::string name = entry.path().filename();
-    if (name.starts_with("log-") && std::filesystem::exists(entry.path() / "job.json", error)) {
+    if (name.starts_with("log-") && std::filesystem::exists(JobDirOf(name) + "/job.json", error)) {
       found.push_back(name);
     }
   }
@@ -210,6 +210,7 @@ StatusOr<JobAccess> FindJob(const ParsedArgs& args, const std::vector<rpc::PeerR
     if (access.dir.empty()) {
       TD_ASSIGN_OR_RETURN(access.dir, OnlyDirHere());
     }
+    access.dir = JobDirOf(access.dir);
     TD_ASSIGN_OR_RETURN(access.record, ReadJobRecord(access.dir));
     TD_RETURN_IF_ERROR(TakeRecord(*access.record, access));
   }

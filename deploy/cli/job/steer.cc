@@ -146,7 +146,7 @@ Status Restore(const ParsedArgs& args) {
 
 StatusOr<std::string> Dir(const ParsedArgs& args) {
   TD_RETURN_IF_ERROR(TakesAtMost(1, args));
-  if (!args.positional.empty()) return args.positional[0];
+  if (!args.positional.empty()) return JobDirOf(args.positional[0]);
   return InvalidArgument(
       "the log directory of the job is missing [TD1007]; hint: name the --log_dir of tandemrun, by "
       "default log-JOB");

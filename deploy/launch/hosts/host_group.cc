@@ -21,6 +21,7 @@ namespace tandem::deploy {
 namespace {
 
 constexpr Duration kRetry = std::chrono::milliseconds(300);
+constexpr Duration kRefusedEvery = std::chrono::seconds(1);  // messages about strangers
 constexpr Duration kProgressEvery = std::chrono::seconds(2);
 constexpr size_t kGuestsMax = 64;  // connections of which no tandemrun has joined yet
 constexpr int kBacklog = 128;
@@ -145,7 +146,8 @@ StatusOr<bool> HostGroup::TryToLead() {
     TD_ASSIGN_OR_RETURN(self.address, AddressTowards(url.address.host));
   }
   // Another program may use the port: it is the leading tandemrun, or the handshake with it fails.
-  StatusOr<Fd> bound = BindPort(self.address, port);
+  const std::string bind_host = port != 0 ? url.address.host : self.address;
+  StatusOr<Fd> bound = BindPort(bind_host, port);
   if (!bound.ok() && port != 0) return false;
   TD_RETURN_IF_ERROR(bound.status());
   listener_ = *std::move(bound);
@@ -154,11 +156,12 @@ StatusOr<bool> HostGroup::TryToLead() {
   if (::listen(listener_.get(), kBacklog) != 0 ||
       ::fcntl(listener_.get(), F_SETFL, O_NONBLOCK) != 0 ||
       ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&local), &size) != 0) {
-    return port != 0
-               ? StatusOr<bool>(false)
-               : Unavailable("cannot listen on %s: %s [TD3009]", self.address, ErrnoText(errno));
+    const std::string why = ErrnoText(errno);
+    listener_.Reset();
+    if (port != 0) return false;
+    return Unavailable("cannot listen on %s: %s [TD3009]", self.address, why);
   }
-  const collective::HostPort address{self.address, ntohs(local.sin_port)};
+  const collective::HostPort address{bind_host, ntohs(local.sin_port)};
   if (store_ == nullptr) {
     store_ = collective::MakeRendezvousStore(url, options_.job + ".hosts", options_.secret,
                                              options_.etcd);
@@ -353,7 +356,8 @@ void HostGroup::StepGuests(Time now) {
       }
     }
     if (!status.ok()) {
-      if (status.code() == StatusCode::kPermissionDenied) {
+      if (status.code() == StatusCode::kPermissionDenied && now >= refused_at_ + kRefusedEvery) {
+        refused_at_ = now;
         options_.progress(absl::StrFormat("a program at %s is refused: %s", guest->PeerAddress(),
                                           std::string(status.message())));
       }
@@ -381,7 +385,9 @@ Status HostGroup::Welcome(std::unique_ptr<HostLink>& link, const HostJoin& join)
     if (peers_[i].link != nullptr || (runs && !director_->MayReplace(number))) continue;
     JobHost host = join.host;
     if (host.address.empty()) host.address = link->PeerAddress();
-    if (runs) host.first_port = std::max(host.first_port, layout_.hosts[i].first_port);
+    if (runs && host.address == layout_.hosts[i].address) {
+      host.first_port = layout_.hosts[i].first_port;  // the other hosts know these ports
+    }
     layout_.hosts[i] = std::move(host);
     peers_[i].link = std::move(link);
     peers_[i].left = false;
@@ -417,7 +423,10 @@ std::vector<JobOrder> HostGroup::Lead(Time now) {
       const StatusOr<HostMessage> message = DecodeHostMessage(*frame);
       if (!message.ok()) status = message.status();
       if (!message.ok()) break;
-      if (std::holds_alternative<HostGoodbye>(*message)) peer.left = true;
+      if (std::holds_alternative<HostGoodbye>(*message)) {
+        peer.left = true;
+        director_->HostLeft(number);
+      }
       if (const auto* report = std::get_if<JobReport>(&*message)) {
         director_->Take(number, *report, now);
       }
@@ -486,7 +495,9 @@ std::vector<JobOrder> HostGroup::Step(Time now) { return leads() ? Lead(now) : O
 
 std::vector<pollfd> HostGroup::Sockets() const {
   std::vector<pollfd> fds;
-  if (listener_.valid()) fds.push_back({listener_.get(), POLLIN, 0});
+  if (listener_.valid() && guests_.size() < kGuestsMax) {
+    fds.push_back({listener_.get(), POLLIN, 0});
+  }
   for (const auto& guest : guests_) fds.push_back(Wanted(*guest));
   for (HostLink* const link : Links()) fds.push_back(Wanted(*link));
   return fds;
@@ -523,7 +534,19 @@ void HostGroup::Leave(Duration most) {
   over_ = true;
   const std::vector<HostLink*> links = Links();
   for (HostLink* const link : links) link->Send(Encode(HostGoodbye()));
-  Flush(SteadyNow() + most);
+  const Time deadline = SteadyNow() + most;
+  Flush(deadline);
+  // A socket that is closed with unread bytes would take the last messages back. So this host reads
+  // until the others have closed their ends.
+  for (HostLink* const link : links) link->SendNoMore();
+  while (SteadyNow() < deadline) {
+    std::vector<pollfd> fds;
+    for (HostLink* const link : links) {
+      if (link->Step(SteadyNow()).ok()) fds.push_back(Wanted(*link));
+    }
+    if (fds.empty()) return;
+    PollUntil(std::move(fds), deadline);
+  }
 }
 
 }  // namespace tandem::deploy

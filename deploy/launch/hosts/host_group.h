@@ -113,6 +113,7 @@ class HostGroup {
   // The connection to the leading host; null: it is lost, or this host leads.
   std::unique_ptr<HostLink> leader_;
   bool over_ = false;   // the job ends, so that the end of a connection is no loss
+  Time refused_at_{};   // time of the last message about a stranger
   Time told_at_{};      // time of the last call of options.progress
   std::string reason_;  // why the last attempt to join failed; empty: unknown
 };

@@ -24,6 +24,7 @@ namespace tandem::deploy {
 namespace {
 
 constexpr size_t kLengthBytes = 4;
+constexpr int kReadsMax = 16;  // reads of 16 KiB in one Step
 constexpr char kCipher[] = "TLS_AES_128_GCM_SHA256";
 constexpr std::array<uint8_t, 2> kCipherNumber = {0x13, 0x01};  // RFC 8446, B.4
 
@@ -121,6 +122,7 @@ HostLink::HostLink(Fd socket, Side side, const LinkKey& key, Duration silence, T
       key_(key),
       silence_(silence),
       ssl_(NewSsl(key_, side)),
+      began_(now),
       heard_(now),
       ping_at_(now + silence / 4) {
   TD_REQUIRE(silence > Duration::zero());
@@ -132,18 +134,22 @@ HostLink::~HostLink() { SSL_free(ssl_); }
 short HostLink::events() const {
   if (!lost_.ok()) return 0;
   // A dialler has bytes of the handshake to send as soon as it is connected.
-  const bool sends = !unsent_.empty() || SSL_get_state(ssl_) == TLS_ST_BEFORE;
+  const bool sends = !unsent_.empty() || (established_ && !outgoing_.empty()) ||
+                     SSL_get_state(ssl_) == TLS_ST_BEFORE;
   return static_cast<short>((ended_ ? 0 : POLLIN) | (sends ? POLLOUT : 0));
 }
 
 Time HostLink::wakeup() const {
-  return lost_.ok() ? std::min(ping_at_, heard_ + silence_) : Time::max();
+  if (!lost_.ok()) return Time::max();
+  return established_ ? std::min(ping_at_, heard_ + silence_) : began_ + silence_;
 }
 
 Status HostLink::Step(Time now) {
   if (!lost_.ok()) return lost_;
-  Status status = Receive(now);
-  if (status.ok() && !established_) status = Handshake();
+  // The bytes that arrived before an error are decoded first.
+  const Status received = Receive(now);
+  Status status;
+  if (!established_) status = Handshake();
   if (status.ok() && established_) status = Decrypt();
   if (status.ok() && established_ && now >= ping_at_) {
     Send("");
@@ -151,8 +157,12 @@ Status HostLink::Step(Time now) {
   }
   // An alert of TLS, which says why a handshake failed, is sent also after an error.
   const Status flushed = Flush();
-  if (status.ok()) status = flushed;
+  if (status.ok()) status = received.ok() ? flushed : received;
   if (status.ok() && ended_) status = Unavailable("its tandemrun has closed the connection");
+  if (status.ok() && !established_ && now >= began_ + silence_) {
+    status = DeadlineExceeded("it has not proved within %.1f s that it is a tandemrun of this job",
+                              Seconds(silence_));
+  }
   if (status.ok() && now >= heard_ + silence_) {
     status = DeadlineExceeded("its tandemrun has sent nothing for %.1f s", Seconds(now - heard_));
   }
@@ -162,7 +172,8 @@ Status HostLink::Step(Time now) {
 
 Status HostLink::Receive(Time now) {
   char bytes[16 << 10];
-  while (!ended_) {
+  // A peer that sends faster than this process reads must not keep it in this loop.
+  for (int reads = 0; !ended_ && reads < kReadsMax; ++reads) {
     const ssize_t n = ::recv(socket_.get(), bytes, sizeof(bytes), 0);
     if (n > 0) {
       heard_ = now;
@@ -281,7 +292,8 @@ std::optional<std::string> HostLink::Take() {
   return frame;
 }
 
-std::string HostLink::LocalAddress() const { return AddressOf(socket_.get(), ::getsockname); }
+void HostLink::SendNoMore() { ::shutdown(socket_.get(), SHUT_WR); }
+
 std::string HostLink::PeerAddress() const { return AddressOf(socket_.get(), ::getpeername); }
 
 }  // namespace tandem::deploy

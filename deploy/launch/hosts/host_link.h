@@ -59,9 +59,9 @@ class HostLink {
   // Returns whether both ends have proved that they know the secret.
   bool established() const { return established_; }
   bool all_sent() const { return unsent_.empty() && outgoing_.empty(); }
-  // Return the addresses of the two ends of the socket, such as "10.0.0.1".
-  std::string LocalAddress() const;
-  std::string PeerAddress() const;
+  // Tells the peer that no bytes follow.
+  void SendNoMore();
+  std::string PeerAddress() const;  // returns the address of the peer, such as "10.0.0.1"
 
  private:
   Status Receive(Time now);
@@ -80,9 +80,7 @@ class HostLink {
   std::string unsent_;    // encrypted bytes that the kernel does not have yet
   std::string incoming_;  // decrypted bytes without a complete frame
   std::deque<std::string> frames_;
-  Time heard_, ping_at_;
+  Time began_, heard_, ping_at_;
   Status lost_;
 };
-
-// Returns the frame of a ping, which a link sends by itself. Take() does not return it.
 }  // namespace tandem::deploy

@@ -1,5 +1,8 @@
 #include "deploy/launch/hosts/host_messages.h"
 
+#include <algorithm>
+#include <chrono>
+
 #include "common/base/require.h"
 #include "proto/launcher.pb.h"
 
@@ -7,7 +10,8 @@ namespace tandem::deploy {
 namespace {
 
 // The last values of JobReport::Kind and JobOrder::Kind.
-constexpr auto kLastReport = JobReport::Kind::kNotStarted;
+constexpr auto kLastReport = JobReport::Kind::kEvent;
+constexpr int64_t kWaitMsMax = int64_t{1000} * 3600 * 24 * 365;  // a year
 constexpr auto kLastOrder = JobOrder::Kind::kNote;
 
 void Fill(const Failure& from, pb::LaunchFailure& to) {
@@ -57,12 +61,14 @@ void Fill(const ProcessWait& from, pb::LaunchWait& to) {
 }
 
 ProcessWait WaitFrom(const pb::LaunchWait& from) {
-  using std::chrono::milliseconds;
+  const auto ms = [](int64_t count) {
+    return std::chrono::milliseconds(std::clamp<int64_t>(count, 0, kWaitMsMax));
+  };
   return {{from.who_kind(), from.who_number()},
           {from.whom_kind(), from.whom_number()},
-          milliseconds(from.waited_ms()),
-          milliseconds(from.limit_ms()),
-          milliseconds(from.start_limit_ms())};
+          ms(from.waited_ms()),
+          ms(from.limit_ms()),
+          ms(from.start_limit_ms())};
 }
 
 void Fill(const JobHost& from, pb::HostEntry& to) {
@@ -121,6 +127,8 @@ struct Filler {
     }
     report.set_number(from.number);
     report.set_text(from.text);
+    report.set_event(from.event);
+    report.set_process(from.process);
     if (from.kind == JobReport::Kind::kWait) Fill(from.wait, *report.mutable_wait());
   }
   void operator()(const JobOrder& from) const {
@@ -155,6 +163,8 @@ JobReport ReportFrom(const pb::LaunchReport& from) {
   }
   to.number = from.number();
   to.text = from.text();
+  to.event = from.event();
+  to.process = from.process();
   to.wait = WaitFrom(from.wait());
   return to;
 }
@@ -234,6 +244,9 @@ StatusOr<HostMessage> DecodeHostMessage(const std::string& bytes) {
       return HostMessage(ReportFrom(from.report()));
     case pb::HostMessage::kOrder:
       if (!IsKind(from.order().kind(), kLastOrder)) return wrong;
+      if (!std::is_sorted(from.order().members().begin(), from.order().members().end())) {
+        return wrong;
+      }
       return HostMessage(OrderFrom(from.order()));
     case pb::HostMessage::KIND_NOT_SET:
       return wrong;

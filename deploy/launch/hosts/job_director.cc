@@ -18,6 +18,8 @@ JobDirector::JobDirector(Settings settings) : settings_(std::move(settings)) {
     running_.insert(static_cast<int>(rank));
     members_.insert(static_cast<int>(rank));
   }
+  world_ = {
+      .kind = Kind::kWorld, .version = kFirstWorld, .members = {members_.begin(), members_.end()}};
 }
 
 void JobDirector::Take(int host, const JobReport& report, Time now) {
@@ -31,32 +33,66 @@ void JobDirector::Take(int host, const JobReport& report, Time now) {
       if (!MayRestart(report.ended[0].can_return)) Fail(report.ended[0].failure);
       return;
     case Report::kReady:
-      return Admit(report.number);
+      if (IsOf(host, report.number)) Admit(report.number);
+      return;
     case Report::kWait: {
       const bool pserver = report.wait.whom.kind == "pserver";
       const std::vector<int>& hosts = pserver ? settings_.pserver_hosts : settings_.host_of;
-      const auto number = static_cast<size_t>(report.wait.whom.number);
+      auto number = static_cast<size_t>(report.wait.whom.number);
+      if (report.wait.whom.kind == "caller") {
+        number /= static_cast<size_t>(settings_.callers_per_worker);
+      }
       if (number >= hosts.size() || hosts[number] == host) return;
       return Order({.kind = Kind::kWait, .wait = report.wait}, hosts[number]);
     }
     case Report::kSignal:
-      ending_ = true;
-      Order({.kind = Kind::kSignal, .number = report.number});
-      orders_.back().except = host;
+      TakeSignal(host, report.number);
       return FinishIfDone();
     case Report::kStartLost:
       return Order({.kind = Kind::kStartLost});
     case Report::kNotStarted:
-      if (!ending_) FailFor(absl::StrFormat("host %d", host), host, report.text);
+      if (IsOf(host, report.number)) running_.erase(report.number);
+      if (!ending_) FailFor(report.process, host, report.text, "process");
+      return FinishIfDone();
+    case Report::kEvent:
+      Note(report.event.c_str(), report.process, report.text, "");
+      orders_.back().except = host;
       return;
   }
 }
 
+void JobDirector::TakeSignal(int host, int signal) {
+  if (signal <= 0) return;
+  // A scheduler sends its signal to each host. Only a second signal to the same host is a request
+  // to kill the job.
+  const bool again = !signalled_.insert(host).second;
+  if (ending_by_signal_ && !again) return;
+  ending_ = ending_by_signal_ = true;
+  Order({.kind = Kind::kSignal, .number = signal});
+  orders_.back().except = host;
+}
+
+void JobDirector::HostLeft(int host) {
+  for (size_t rank = 0; rank < size(); ++rank) {
+    if (settings_.host_of[rank] == host) running_.erase(static_cast<int>(rank));
+  }
+  FinishIfDone();
+}
+
+bool JobDirector::IsOf(int host, int rank) const {
+  return rank >= 0 && static_cast<size_t>(rank) < size() && HostOf(rank) == host;
+}
+
 void JobDirector::TakeEnded(int host, std::vector<ProcessEnd> ended, Time now) {
+  std::erase_if(ended, [&](const ProcessEnd& process) {
+    return process.rank >= 0 && !IsOf(host, process.rank);
+  });
   for (const ProcessEnd& process : ended) {
     if (process.rank < 0) continue;
     running_.erase(process.rank);
-    any_done_ = any_done_ || process.done;
+    if (process.done && !std::exchange(any_done_, true) && settings_.ranks_return) {
+      Order({.kind = Kind::kOver});
+    }
   }
   if (!ending_) {
     LoseRanks(host, ended);
@@ -152,6 +188,7 @@ void JobDirector::Step(Time now) {
 }
 
 Time JobDirector::wakeup() const {
+  if (!orders_.empty()) return Time();
   Time at = Time::max();
   if (ending_) return at;
   if (held_) at = held_until_;
@@ -160,8 +197,7 @@ Time JobDirector::wakeup() const {
 }
 
 void JobDirector::Admit(int rank) {
-  const bool exists = rank >= 0 && static_cast<size_t>(rank) < size();
-  if (!elastic() || !exists || members_.contains(rank) || ending_ || held_ || Over()) return;
+  if (!elastic() || members_.contains(rank) || ending_ || held_ || Over()) return;
   running_.insert(rank);  // the user may have started it (kStartLost)
   members_.insert(rank);
   const std::string name = absl::StrFormat("trainer %d", rank);
@@ -217,7 +253,7 @@ void JobDirector::AddHost(int host, const std::string& name) {
   const std::string text = absl::StrFormat("replaces the lost host; it starts %d %s", ranks,
                                            ranks == 1 ? "trainer" : "trainers");
   Note("joined", name, text, name + " " + text);
-  if (elastic()) Order(World(), host);
+  if (elastic()) Order(world_, host);
 }
 
 void JobDirector::Fail(const Failure& failure) {
@@ -227,9 +263,10 @@ void JobDirector::Fail(const Failure& failure) {
   FinishIfDone();
 }
 
-void JobDirector::FailFor(const std::string& name, int host, const std::string& why) {
+void JobDirector::FailFor(const std::string& name, int host, const std::string& why,
+                          const char* role) {
   Failure failure;
-  failure.role = "host";
+  failure.role = role;
   failure.rank = host;
   failure.host = name;
   failure.exit.code = kExitLostPeer;
@@ -237,21 +274,20 @@ void JobDirector::FailFor(const std::string& name, int host, const std::string& 
   Fail(failure);
 }
 
-JobOrder JobDirector::World() const {
-  JobOrder world{.kind = Kind::kWorld, .version = version_, .over = Over()};
-  std::ranges::copy_if(members_, std::back_inserter(world.members),
-                       [this](int rank) { return running_.contains(rank); });
-  return world;
-}
-
 void JobDirector::PublishWorld() {
   TD_REQUIRE(elastic());
-  ++version_;
-  Order(World());
+  ++world_.version;
+  world_.over = Over();
+  world_.members.clear();
+  std::ranges::copy_if(members_, std::back_inserter(world_.members),
+                       [this](int rank) { return running_.contains(rank); });
+  Order(world_);
 }
 
 void JobDirector::FinishIfDone() {
   if (finished_ || !running_.empty()) return;
+  if (!ending_ && !awaited_.empty()) return;   // the trainers of a lost host return
+  if (!ending_ && held_) return Fail(*held_);  // no process is left that could name another cause
   finished_ = true;
   Order({.kind = Kind::kFinish});
 }

@@ -34,6 +34,7 @@ class JobDirector {
     // The host of each trainer, by rank. Hosts have numbers from 0; the leading host is 0.
     std::vector<int> host_of;
     std::vector<int> pserver_hosts;  // host of each pserver
+    int callers_per_worker = 1;      // number of replicas of a trainer (CallersPerWorker)
     int ranks_least = 0;             // elastic: minimum number of ranks; 0: all ranks are needed
     int max_restarts = 0;            // maximum number of restarts of the job
     bool ranks_return = false;       // a lost rank is restarted while the others wait
@@ -51,6 +52,8 @@ class JobDirector {
   // Handles the loss of a host with all its processes. `name` is the name of the host for messages,
   // `why` the reason.
   void LoseHost(int host, const std::string& name, const std::string& why, Time now);
+  // Handles the end of a host that has told it.
+  void HostLeft(int host);
   // Returns whether a new host may take the place of lost host `host` now.
   bool MayReplace(int host) const;
   // A new host has taken the place of a lost one. Its ranks start, but are not in the world of an
@@ -59,7 +62,7 @@ class JobDirector {
   // Ends the job with a failure that has waited for `patience`, or because no host has replaced a
   // lost one.
   void Step(Time now);
-  // Returns the time of the next necessary Step; Time::max(): none.
+  // Returns the time of the next necessary Step and TakeOrders; Time::max(): none.
   Time wakeup() const;
 
   std::vector<AddressedOrder> TakeOrders() { return std::exchange(orders_, {}); }
@@ -71,7 +74,7 @@ class JobDirector {
   bool TrainersReturn() const { return settings_.ranks_return || !settings_.pserver_hosts.empty(); }
   bool Over() const { return settings_.ranks_return && any_done_; }
   bool MayRestart(bool can_return) const {
-    return can_return && restarts_ < settings_.max_restarts && !Over();
+    return can_return && restarts_ < settings_.max_restarts && !Over() && !finished_;
   }
   size_t size() const { return settings_.host_of.size(); }
   int HostOf(int rank) const { return settings_.host_of[static_cast<size_t>(rank)]; }
@@ -79,6 +82,8 @@ class JobDirector {
   int Left() const;
   bool Enough(int left) const;
   std::string LeftText(int left) const;
+  bool IsOf(int host, int rank) const;  // returns whether `rank` is a trainer of `host`
+  void TakeSignal(int host, int signal);
   void TakeEnded(int host, std::vector<ProcessEnd> ended, Time now);
   // Removes killed ranks of an elastic job from the world and from `ended`, if the job can continue
   // without these ranks. A new process for such a rank must report that it is ready before it
@@ -88,8 +93,9 @@ class JobDirector {
   void Blame(const std::vector<ProcessEnd>& ended, Time now);
   void Admit(int rank);
   void Fail(const Failure& failure);
-  void FailFor(const std::string& name, int host, const std::string& why);
-  JobOrder World() const;  // the order with the present world
+  // `role`: "host", or "process" for a process that could not be started again.
+  void FailFor(const std::string& name, int host, const std::string& why,
+               const char* role = "host");
   void PublishWorld();
   void FinishIfDone();
   void Order(JobOrder order, int to = AddressedOrder::kAll) {
@@ -108,11 +114,13 @@ class JobDirector {
   };
   std::set<int> lost_hosts_;
   std::map<int, Awaited> awaited_;  // by number of the host
-  int64_t version_ = kFirstWorld;
+  JobOrder world_;                  // the order with the present world
   int restarts_ = 0;
   bool any_done_ = false;
   bool ending_ = false;    // the job stops or has failed
   bool finished_ = false;  // kFinish was ordered
+  bool ending_by_signal_ = false;
+  std::set<int> signalled_;  // hosts that have received a signal
   std::optional<Failure> held_;
   Time held_until_{};
   std::vector<AddressedOrder> orders_;

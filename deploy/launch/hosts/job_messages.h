@@ -45,12 +45,17 @@ struct JobReport {
     kWait,          // a process waits for a process of another host
     kSignal,        // the host has received signal `number`, which stops the job
     kStartLost,     // the user requests a start of all lost ranks
-    kNotStarted     // the host cannot start a process again; `text` is the reason
+    // The host cannot start `process` again; `text` is the reason. `number`: its rank, if it is a
+    // trainer; -1: it is none.
+    kNotStarted,
+    kEvent  // `event` about `process`, for the events of the other hosts
   };
   Kind kind = Kind::kEnded;
   std::vector<ProcessEnd> ended;
   int number = 0;
   std::string text;
+  std::string event;    // kEvent: the kind of the event (JobEvent)
+  std::string process;  // kEvent, kNotStarted: name of the process
   ProcessWait wait;
 };
 
@@ -62,6 +67,7 @@ struct JobOrder {
     kFailed,     // the job ends because of `failure`
     kSignal,     // another host has received signal `number`
     kFinish,     // all trainers of the job have ended
+    kOver,       // a rank has completed the job, so that lost ranks do not return
     kStartLost,  // start the lost ranks
     kWait,       // a process waits for a process of this host
     kNote        // an event about `process`; the host also shows `shown` to the user

@@ -9,8 +9,6 @@
 namespace tandem::deploy {
 namespace {
 
-constexpr int kHostsMax = 1024;
-
 // Rejects flags that name processes of other hosts, or that need all processes on one host.
 Status CheckOthers(const ParsedArgs& args) {
   for (const char* name : {"ips", "gpus", "heter_workers", "standbys", "replicas"}) {

@@ -11,6 +11,8 @@
 
 namespace tandem::deploy {
 
+inline constexpr int kHostsMax = 1024;  // maximum number of hosts of a job
+
 struct HostOptions {
   int count = 1;              // number of hosts, with one tandemrun on each; 1: this host only
   int least = 1;              // minimum number of hosts with which an elastic job continues

@@ -81,6 +81,7 @@ const std::map<std::string, std::string>& Elsewhere() {
        "give all hosts a copy of one secret file and the same job file",
        kHosts},
       {"its tandemrun has closed the connection", kHosts},
+      {"it has not proved within %.1f s that it is a tandemrun of this job", kHosts},
       {"its tandemrun has sent nothing for %.1f s", kHosts},
       {"its tandemrun reads no messages", kHosts},
       {"its tandemrun sent a message of %d bytes", kHosts},

@@ -47,10 +47,12 @@ void Tell(JobDirector& director, int host, std::vector<ProcessEnd> ended, Time n
   director.Take(host, {.kind = Report::kEnded, .ended = std::move(ended)}, now);
 }
 
-// Returns the orders of one kind, without notes for the user.
+// Returns the orders, without notes for the user and without the news that a rank is done.
 std::vector<AddressedOrder> Take(JobDirector& director) {
   std::vector<AddressedOrder> orders = director.TakeOrders();
-  std::erase_if(orders, [](const auto& order) { return order.order.kind == Kind::kNote; });
+  std::erase_if(orders, [](const auto& order) {
+    return order.order.kind == Kind::kNote || order.order.kind == Kind::kOver;
+  });
   return orders;
 }
 
@@ -182,6 +184,8 @@ TEST(JobDirectorTest, TheWaitForAnotherHostEnds) {
   settings.max_restarts = 1;
   JobDirector director(settings);
   director.LoseHost(1, "host 1", "it burnt", kNow);
+  EXPECT_LE(director.wakeup(), kNow) << "an order waits";
+  EXPECT_TRUE(Take(director).empty());
   EXPECT_EQ(director.wakeup(), kNow + seconds(600));
   director.Step(kNow + seconds(599));
   EXPECT_TRUE(Take(director).empty());
@@ -202,6 +206,49 @@ TEST(JobDirectorTest, TheLossOfAPserverHostEndsTheJob) {
   const auto orders = Take(director);
   ASSERT_EQ(orders.size(), 1u);
   EXPECT_EQ(orders[0].order.kind, Kind::kFailed);
+}
+
+TEST(JobDirectorTest, AJobWhoseLastTrainersLostAPeerFails) {
+  JobDirector director(FourRanks());
+  Tell(director, 0, {Ended(0, 0), Ended(1, 0)});
+  Tell(director, 1, {Ended(2, 0, kExitLostPeer), Ended(3, 0, kExitLostPeer)});
+  const auto orders = Take(director);
+  ASSERT_EQ(orders.size(), 2u) << "no process is left that could name another cause";
+  EXPECT_EQ(orders[0].order.kind, Kind::kFailed);
+  EXPECT_EQ(orders[1].order.kind, Kind::kFinish);
+}
+
+TEST(JobDirectorTest, AJobWaitsForTheTrainersOfALostHost) {
+  JobDirector::Settings settings = FourRanks();
+  settings.ranks_return = false;
+  settings.pserver_hosts = {0};
+  settings.max_restarts = 1;
+  JobDirector director(settings);
+  director.LoseHost(1, "host 1", "it burnt", kNow);
+  Tell(director, 0, {Ended(0, 0), Ended(1, 0)});
+  EXPECT_TRUE(Take(director).empty()) << "the samples of host 1 are not trained yet";
+  director.AddHost(1, "host 1");
+  Tell(director, 1, {Ended(2, 0), Ended(3, 0)});
+  const auto orders = Take(director);
+  ASSERT_EQ(orders.size(), 1u);
+  EXPECT_EQ(orders[0].order.kind, Kind::kFinish);
+}
+
+TEST(JobDirectorTest, ASignalToEachHostIsOneSignal) {
+  JobDirector director(FourRanks());
+  for (const int host : {0, 1}) {
+    director.Take(host, {.kind = Report::kSignal, .number = SIGTERM}, kNow);
+  }
+  EXPECT_EQ(Take(director).size(), 1u);
+  director.Take(1, {.kind = Report::kSignal, .number = SIGTERM}, kNow);
+  EXPECT_EQ(Take(director).size(), 1u) << "the second signal to a host kills the job";
+}
+
+TEST(JobDirectorTest, ReportsAboutProcessesOfOtherHostsAreIgnored) {
+  JobDirector director(FourRanks());
+  Tell(director, 0, {Ended(3, SIGKILL), Ended(77, SIGKILL)});
+  director.Take(0, {.kind = Report::kSignal, .number = -1}, kNow);
+  EXPECT_TRUE(Take(director).empty());
 }
 
 TEST(JobDirectorTest, TheJobFinishesWhenAllTrainersHaveEnded) {

@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "common/launcher/elastic_world.h"
 #include "common/os/ports.h"
+#include "deploy/launch/job_record.h"
 #include "tests/unit/deploy/launcher_fixture.h"
 
 namespace tandem::deploy {
@@ -117,6 +118,28 @@ TEST_F(LaunchHostsTest, ASignalToOneHostStopsAll) {
   EXPECT_TRUE(AllGone({PidFile(0), PidFile(1)}));
 }
 
+TEST_F(LaunchHostsTest, EachHostHasTheEventsOfAll) {
+  trainer_script_ = Script("trainer", kWaitForEver);
+  StartHosts(2, {"--hosts=2", "--mode=collective", "--nproc=1", "--max_restarts=1"});
+  ASSERT_TRUE(Running({0, 1}));
+  std::filesystem::remove(dir_ + "/" + PidFile(1) + ".old");
+  std::filesystem::copy(dir_ + "/" + PidFile(1), dir_ + "/" + PidFile(1) + ".old");
+  Kill(1);
+  ASSERT_TRUE(WaitUntil([this] { return Read(PidFile(1)) != Read(PidFile(1) + ".old"); }));
+  for (const char* host : {"host-0", "host-1"}) {
+    const auto has = [&](const std::string& text) {
+      return absl::StrContains(Read(std::string("log/") + host + "/events.jsonl"), text);
+    };
+    EXPECT_TRUE(WaitUntil([&] { return has("\"restarted\""); })) << host;
+    EXPECT_TRUE(has("killed by SIGKILL")) << host;
+  }
+  EXPECT_EQ(JobDirOf(dir_ + "/log"), dir_ + "/log/host-0");
+  StartProgram("tandem", {"drain", dir_ + "/log", "--wait_s=20"});
+  EXPECT_EQ(WaitForLauncher(), 0) << Err();
+  EXPECT_EQ(ExitCode(0), 128 + SIGTERM);
+  EXPECT_EQ(ExitCode(1), 128 + SIGTERM);
+}
+
 TEST_F(LaunchHostsTest, ALostHostIsOneEvent) {
   trainer_script_ = Script("trainer", kWaitForEver);
   StartHosts(3, {"--hosts=3", "--mode=collective", "--nproc=2"});
@@ -197,9 +220,10 @@ TEST_F(LaunchHostsTest, AnElasticJobHasOneWorldOnAllHosts) {
 
 TEST_F(LaunchHostsTest, PserversWaitForTheTrainersOfOtherHosts) {
   server_script_ = Script("server", kGoodServer);
-  trainer_script_ = Script("trainer",
-                           "await server.1.pid; if [ $RANK = 0 ]; then await go; fi; echo "
-                           "$TANDEM_PSERVERS > $D/servers.$RANK");
+  trainer_script_ =
+      Script("trainer",
+             "await server.0.pid; await server.1.pid; if [ $RANK = 0 ]; then await go; fi; echo "
+             "$TANDEM_PSERVERS > $D/servers.$RANK");
   StartHosts(2, {"--hosts=2", "--servers=2", "--workers=2"});
   ASSERT_TRUE(WaitUntil([this] { return Exists("servers.1"); }));
   ASSERT_TRUE(WaitUntil(
