@@ -18,6 +18,7 @@
 #include "common/base/own_flags.h"
 #include "common/http/http_server.h"
 #include "common/http/status_page.h"
+#include "common/launcher/launcher_lease.h"
 #include "common/os/core_limit.h"
 #include "common/os/file_limit.h"
 #include "common/os/files.h"
@@ -267,6 +268,28 @@ JobForRanks LoaderOf(const JobSources& sources) {
   return [&sources](int ranks) { return LoadJob(sources, ranks); };
 }
 
+// Returns the secret of the job; "": it has none.
+StatusOr<std::string> SecretOf(const RankInfo& rank) {
+  if (rank.secret_file.empty()) return std::string();
+  return rpc::ReadSecretFile(rank.secret_file);
+}
+
+// Ends this process at once, as the kernel does when tandemrun ends.
+void EndWithoutLauncher(Duration silent) {
+  std::fprintf(stderr,
+               "tandem-trainer: error: the tandemrun of this host has not run for %.1f s, so the "
+               "other hosts continue without this host [TD3016]\n",
+               Seconds(silent));
+  _exit(kExitLostPeer);
+}
+
+// Returns the watch over the lease of tandemrun; null: this job has no lease.
+std::unique_ptr<LeaseWatch> WatchLease(const RankInfo& rank) {
+  if (rank.lease_file.empty()) return nullptr;
+  return std::make_unique<LeaseWatch>(rank.lease_file, std::chrono::milliseconds(rank.lease_ms),
+                                      EndWithoutLauncher);
+}
+
 Status Train(JobSources sources) {
   TD_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(FLAGS_log_format));
   TD_ASSIGN_OR_RETURN(const RankInfo rank, Rank(sources.environment));
@@ -287,10 +310,7 @@ Status Train(JobSources sources) {
   if (elastic) TD_RETURN_IF_ERROR(CheckElastic(LoaderOf(sources), *job.config, rank));
 
   SetNcclEnvironment(*job.config, rank, sources.environment);
-  std::string secret;
-  if (!rank.secret_file.empty()) {
-    TD_ASSIGN_OR_RETURN(secret, rpc::ReadSecretFile(rank.secret_file));
-  }
+  TD_ASSIGN_OR_RETURN(const std::string secret, SecretOf(rank));
   TD_ASSIGN_OR_RETURN(
       const rpc::TlsFiles tls,
       rpc::ChooseTlsFiles(FLAGS_tls_dir, {FLAGS_tls_cert, FLAGS_tls_key, FLAGS_tls_ca}));
@@ -299,6 +319,7 @@ Status Train(JobSources sources) {
   const RealClock clock;
   StopSwitch stop;
   const StopRequests requests([&stop](int) { stop.Stop(); }, [](int) { _exit(kExitLostPeer); });
+  const std::unique_ptr<LeaseWatch> lease = WatchLease(rank);
   TD_RETURN_IF_ERROR(ChooseSettings(sources, rank, secrets, stop, clock, &job));
   Metrics metrics;
   std::unique_ptr<EventFile> events;

@@ -248,6 +248,10 @@ ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int ra
   }
   if (plan.ranks_return())
     p.env["TANDEM_MAX_RESTARTS"] = std::to_string(options.supervision.max_restarts);
+  if (options.hosts.several()) {
+    p.env["TANDEM_LAUNCHER_LEASE"] = LeaseFile(plan);
+    p.env["TANDEM_LAUNCHER_LEASE_MS"] = std::to_string(Millis(options.hosts.timeout));
+  }
   if (plan.elastic()) {
     p.env["TANDEM_WORLD_FILE"] = plan.world_file;
     p.argv.push_back("--elastic=true");
@@ -375,6 +379,8 @@ void SetWaiting(const Environment& env, bool alone, LaunchPlan& plan) {
 
 }  // namespace
 
+std::string LeaseFile(const LaunchPlan& plan) { return plan.log_dir + "/lease"; }
+
 std::string ProcessPlan::Name() const {
   if (role == Role::kReplica) return absl::StrFormat("replica %d of pserver %d", replica, rank);
   const std::string name = std::string(Kind()) + " " + std::to_string(rank);
@@ -410,6 +416,8 @@ Environment WithoutRanks(Environment env) {
                            "TANDEM_LAUNCHER",
                            "TANDEM_REPLACES",
                            "TANDEM_WORLD_FILE",
+                           "TANDEM_LAUNCHER_LEASE",
+                           "TANDEM_LAUNCHER_LEASE_MS",
                            "TANDEM_MODE",
                            "TANDEM_TLS_DIR",
                            "TANDEM_INSECURE_ALLOW_NETWORK",

@@ -99,6 +99,10 @@ struct LaunchPlan {
   bool elastic() const { return ranks_least > 0; }
 };
 
+// Returns the path of the lease of this tandemrun (common/launcher/launcher_lease.h), which a job
+// on several hosts has.
+std::string LeaseFile(const LaunchPlan& plan);
+
 // Returns `env` without the variables for ranks and addresses that another launcher has set. Child
 // processes must get these variables only from this launcher.
 Environment WithoutRanks(Environment env);

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_format.h"
 #include "common/base/require.h"
+#include "common/launcher/launcher_lease.h"
 #include "common/os/files.h"
 #include "deploy/launch/failure_report.h"
 #include "deploy/launch/job_record.h"
@@ -42,6 +43,7 @@ int CallersPerWorker(const LaunchPlan& plan) {
 constexpr Duration kPatience = std::chrono::seconds(2);
 // Number of processes in a report whose last lines the report has.
 constexpr size_t kEndsWithLines = 16;
+constexpr Duration kRenewEvery = std::chrono::milliseconds(250);
 constexpr Duration kLeaveMax = std::chrono::seconds(2);
 constexpr Duration kFirstOrderMax = std::chrono::seconds(10);
 
@@ -105,6 +107,7 @@ Status Supervisor::StartAll() {
   if (signals_.get() < 0)
     return ResourceExhausted("cannot create a signal descriptor: %s", ErrnoText(errno));
   if (!plan_.silent_fifo.empty()) TD_RETURN_IF_ERROR(reports_.Open(plan_.silent_fifo));
+  RenewLeaseIfDue();
   group_->Begin(DirectorSettings(plan_, options_.max_restarts, group_->alone()));
   if (plan_.elastic()) TD_RETURN_IF_ERROR(OpenWorld());
   TD_RETURN_IF_ERROR(sockets_.Open(plan_));
@@ -188,6 +191,7 @@ void Supervisor::Loop() {
          processes_.AnyRunning(Role::kReplica) ||
          (!group_->alone() && stop_.phase() != StopSequence::Phase::kStoppingPservers)) {
     WaitForEvents();
+    RenewLeaseIfDue();
     signalfd_siginfo info;
     while (read(signals_.get(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
       OnSignal(static_cast<int>(info.ssi_signo));
@@ -200,6 +204,13 @@ void Supervisor::Loop() {
     Advance();
     for (const auto& process : processes_.all()) journal_.NoteLoss(process->log->lost());
   }
+}
+
+void Supervisor::RenewLeaseIfDue() {
+  const Time now = SteadyNow();
+  if (group_->alone() || now < lease_renewed_at_ + kRenewEvery) return;
+  lease_renewed_at_ = now;
+  journal_.NoteLoss(RenewLease(LeaseFile(plan_), now));
 }
 
 void Supervisor::WaitForEvents() {
@@ -389,6 +400,7 @@ ProcessEnd Supervisor::EndOf(JobProcess& process) const {
 }
 
 JobProcess* Supervisor::FindEnded(const std::string& name) const {
+  TD_REQUIRE(!name.empty());
   for (const auto& process : processes_.all()) {
     if (process->seen_end && process->plan->Name() == name) return process.get();
   }

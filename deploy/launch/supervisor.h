@@ -58,6 +58,7 @@ class Supervisor {
   Status OpenOutput(JobProcess& process, SpawnRequest& request);
   void Loop();
   void WaitForEvents();
+  void RenewLeaseIfDue();
   void OnSignal(int signal);
   void Stop(int signal);
   void HandleReports();
@@ -118,8 +119,9 @@ class Supervisor {
   WorldMembership world_;
   FirstFailure failure_;
   ReplicaRestarts replicas_;
-  int restarts_ = 0;        // number of restarts of the job, as far as this host knows
-  bool over_ = false;       // an elastic job accepts no further ranks, because a rank is done
+  int restarts_ = 0;   // number of restarts of the job, as far as this host knows
+  bool over_ = false;  // an elastic job accepts no further ranks, because a rank is done
+  Time lease_renewed_at_{};
   bool signalled_ = false;  // this host has received a signal that stops the job
   bool finished_ = false;   // all trainers of the job have ended, on all hosts
   Status not_started_;      // why a lost process could not be started again; OK: it could

@@ -121,14 +121,6 @@ const std::vector<Mode>& Modes() {
   return modes;
 }
 
-// Cases in which tandemrun has known errors. They run only if TANDEM_HOSTS_ONLY names them.
-constexpr const char* kKnownErrors[] = {
-    // A rank of the stopped host joins the new world in place of its successor, which never ends.
-    "collective/stop-launcher",
-    // A rank that returns while the others form a world without it can end the job.
-    "elastic/kill-rank",
-};
-
 enum class Fault {
   kKillRank,
   kKillRanksOfHost,
@@ -403,9 +395,8 @@ TEST_F(HostsTest, JobsRecoverFromFaultsOrNameThem) {
   for (const Mode& mode : Modes()) {
     for (const auto& fault : kFaults) {
       const std::string name = absl::StrFormat("%s/%s", mode.name, fault.first);
-      const bool known = std::count(std::begin(kKnownErrors), std::end(kKnownErrors), name) > 0;
       const bool chosen = only.empty() || only == mode.name;
-      if (only == name || (chosen && !known)) cases.push_back({&mode, fault});
+      if (only == name || chosen) cases.push_back({&mode, fault});
     }
   }
   const auto now = static_cast<int>(std::chrono::system_clock::now().time_since_epoch().count());

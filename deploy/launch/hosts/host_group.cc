@@ -118,6 +118,7 @@ StatusOr<std::unique_ptr<HostGroup>> HostGroup::Join(HostGroupOptions options) {
 }
 
 std::string HostGroup::NameOf(int host) const {
+  TD_REQUIRE(host >= 0 && static_cast<size_t>(host) < layout_.hosts.size());
   const JobHost& known = layout_.hosts[static_cast<size_t>(host)];
   return absl::StrFormat("host %d (%s at %s)", host, known.host, known.address);
 }
@@ -226,6 +227,7 @@ void HostGroup::SharePorts() {
 }
 
 void HostGroup::SendLayout(int number, bool replaces) {
+  TD_REQUIRE(leads() && number > 0 && static_cast<size_t>(number) < peers_.size());
   HostLayout layout = layout_;
   layout.number = number;
   layout.replaces = replaces;
