@@ -321,9 +321,7 @@ void HostsTest::ExpectRecoveryOrCause(const Mode& mode, Fault fault, std::option
     if (code == 0) continue;
     const std::string failure = job.FirstFailure(host);
     EXPECT_NE(failure, "") << "host " << host << " names no cause\n" << job.Outputs();
-    // Known error: with pservers a host can name a process that did not end within the grace
-    // period.
-    if (lost.has_value() && !mode.pservers) {
+    if (lost.has_value()) {
       EXPECT_NE(failure.find(EmulatedHosts::Address(*lost) + ")"), std::string::npos)
           << "host " << host << " does not name the lost host\n"
           << job.Outputs();
