@@ -286,8 +286,7 @@ void EndWithoutLauncher(Duration silent) {
 // Returns the watch over the lease of tandemrun; null: this job has no lease.
 std::unique_ptr<LeaseWatch> WatchLease(const RankInfo& rank) {
   if (rank.lease_file.empty()) return nullptr;
-  return std::make_unique<LeaseWatch>(rank.lease_file, std::chrono::milliseconds(rank.lease_ms),
-                                      EndWithoutLauncher);
+  return std::make_unique<LeaseWatch>(rank.lease_file, EndWithoutLauncher);
 }
 
 Status Train(JobSources sources) {

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/base/mutex.h"
 #include "common/base/require.h"
 #include "common/os/own_files.h"
@@ -14,14 +16,15 @@ namespace tandem {
 namespace {
 
 constexpr uint64_t kLeaseBytesMax = 64;
+constexpr Duration kReadEvery = std::chrono::milliseconds(250);
 
 }  // namespace
 
 class LeaseWatch::Thread {
  public:
-  Thread(std::string path, Duration limit, std::function<void(Duration)> expired)
-      : path_(std::move(path)), limit_(limit), expired_(std::move(expired)) {
-    TD_REQUIRE(limit_ > Duration::zero() && expired_ != nullptr);
+  Thread(std::string path, std::function<void(Duration)> expired)
+      : path_(std::move(path)), expired_(std::move(expired)) {
+    TD_REQUIRE(expired_ != nullptr);
     thread_ = std::thread([this] { Run(); });
   }
   ~Thread() {
@@ -38,18 +41,17 @@ class LeaseWatch::Thread {
     while (true) {
       {
         MutexLock lock(mu_);
-        const Time next = SteadyNow() + limit_ / 8;
+        const Time next = SteadyNow() + kReadEvery;
         while (!ended_ && SteadyNow() < next) wake_.WaitUntil(mu_, next);
         if (ended_) return;
       }
-      const StatusOr<Time> renewed = LeaseRenewedAt(path_);
-      const Duration age = renewed.ok() ? SteadyNow() - *renewed : Duration::zero();
-      if (age >= limit_) return expired_(age);
+      const StatusOr<LauncherLease> lease = ReadLease(path_);
+      const Duration age = lease.ok() ? SteadyNow() - lease->renewed : Duration::zero();
+      if (lease.ok() && age >= lease->limit) return expired_(age);
     }
   }
 
   const std::string path_;
-  const Duration limit_;
   const std::function<void(Duration)> expired_;
   Mutex mu_;
   CondVar wake_;
@@ -57,19 +59,25 @@ class LeaseWatch::Thread {
   std::thread thread_;
 };
 
-Status RenewLease(const std::string& path, Time now) {
-  return WriteOwnFile(path, absl::StrCat(now.time_since_epoch().count(), "\n"));
+Status RenewLease(const std::string& path, const LauncherLease& lease) {
+  TD_REQUIRE(lease.limit > Duration::zero());
+  return WriteOwnFile(
+      path, absl::StrCat(lease.renewed.time_since_epoch().count(), " ", lease.limit.count(), "\n"));
 }
 
-StatusOr<Time> LeaseRenewedAt(const std::string& path) {
+StatusOr<LauncherLease> ReadLease(const std::string& path) {
   TD_ASSIGN_OR_RETURN(const std::string text, ReadOwnFile(path, kLeaseBytesMax, OwnRule::kUser));
-  int64_t count = 0;
-  if (!absl::SimpleAtoi(text, &count)) return DataLoss("%s is no lease of tandemrun", path);
-  return Time(Duration(count));
+  const std::vector<std::string> words = absl::StrSplit(text, ' ');
+  int64_t renewed = 0, limit = 0;
+  if (words.size() != 2 || !absl::SimpleAtoi(words[0], &renewed) ||
+      !absl::SimpleAtoi(words[1], &limit) || limit <= 0) {
+    return DataLoss("%s is no lease of tandemrun", path);
+  }
+  return LauncherLease{Time(Duration(renewed)), Duration(limit)};
 }
 
-LeaseWatch::LeaseWatch(std::string path, Duration limit, std::function<void(Duration)> expired)
-    : thread_(std::make_unique<Thread>(std::move(path), limit, std::move(expired))) {}
+LeaseWatch::LeaseWatch(std::string path, std::function<void(Duration)> expired)
+    : thread_(std::make_unique<Thread>(std::move(path), std::move(expired))) {}
 LeaseWatch::~LeaseWatch() = default;
 
 }  // namespace tandem

@@ -12,19 +12,25 @@
 
 namespace tandem {
 
-// Writes the present time to the file at `path`. Only processes of this machine can read the time.
-Status RenewLease(const std::string& path, Time now);
-// Returns the time of the last RenewLease. DATA_LOSS: the file has another format. Other errors:
-// the file cannot be read.
-StatusOr<Time> LeaseRenewedAt(const std::string& path);
+struct LauncherLease {
+  Time renewed;    // the time of the last renewal, by the steady clock of this machine
+  Duration limit;  // time after which a lease that is not renewed has expired
+
+  bool operator==(const LauncherLease&) const = default;
+};
+
+// Writes the lease to the file at `path`.
+Status RenewLease(const std::string& path, const LauncherLease& lease);
+// Reads the lease. DATA_LOSS: the file has another format. Other errors: the file cannot be read.
+StatusOr<LauncherLease> ReadLease(const std::string& path);
 
 // Calls a function once if the lease expires.
 class LeaseWatch {
  public:
-  // Watches the lease at `path` in a thread. Calls `expired` with the time since the last renewal,
-  // if this time is `limit` or more. The thread calls `expired`. A file that cannot be read is not
-  // an expired lease, because the kernel ends the trainers of a tandemrun that has ended.
-  LeaseWatch(std::string path, Duration limit, std::function<void(Duration)> expired);
+  // Watches the lease at `path` in a thread. The thread calls `expired` with the time since the
+  // last renewal, if the lease has expired. A file that cannot be read is not an expired lease,
+  // because the kernel ends the trainers of a tandemrun that has ended.
+  LeaseWatch(std::string path, std::function<void(Duration)> expired);
   ~LeaseWatch();  // ends the thread
   LeaseWatch(const LeaseWatch&) = delete;
   LeaseWatch& operator=(const LeaseWatch&) = delete;

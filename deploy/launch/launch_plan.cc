@@ -250,7 +250,6 @@ ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int ra
     p.env["TANDEM_MAX_RESTARTS"] = std::to_string(options.supervision.max_restarts);
   if (options.hosts.several()) {
     p.env["TANDEM_LAUNCHER_LEASE"] = LeaseFile(plan);
-    p.env["TANDEM_LAUNCHER_LEASE_MS"] = std::to_string(Millis(options.hosts.timeout));
   }
   if (plan.elastic()) {
     p.env["TANDEM_WORLD_FILE"] = plan.world_file;
@@ -417,7 +416,6 @@ Environment WithoutRanks(Environment env) {
                            "TANDEM_REPLACES",
                            "TANDEM_WORLD_FILE",
                            "TANDEM_LAUNCHER_LEASE",
-                           "TANDEM_LAUNCHER_LEASE_MS",
                            "TANDEM_MODE",
                            "TANDEM_TLS_DIR",
                            "TANDEM_INSECURE_ALLOW_NETWORK",

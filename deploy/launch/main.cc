@@ -68,10 +68,12 @@ StatusOr<int> Launch(const ParsedArgs& args) {
                  host.c_str(), plan.log_dir.c_str());
     PrintStatusPage(plan);
   }
-  Supervisor supervisor(plan,
-                        {env, options.supervision.grace_s, options.supervision.max_restarts,
-                         options.supervision.quiet},
-                        std::move(group));
+  Supervisor::Options of_supervisor{.env = env,
+                                    .grace_s = options.supervision.grace_s,
+                                    .max_restarts = options.supervision.max_restarts,
+                                    .host_timeout = options.hosts.timeout,
+                                    .quiet = options.supervision.quiet};
+  Supervisor supervisor(plan, std::move(of_supervisor), std::move(group));
   return supervisor.Run();
 }
 

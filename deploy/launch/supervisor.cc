@@ -210,7 +210,7 @@ void Supervisor::RenewLeaseIfDue() {
   const Time now = SteadyNow();
   if (group_->alone() || now < lease_renewed_at_ + kRenewEvery) return;
   lease_renewed_at_ = now;
-  journal_.NoteLoss(RenewLease(LeaseFile(plan_), now));
+  journal_.NoteLoss(RenewLease(LeaseFile(plan_), {now, options_.host_timeout}));
 }
 
 void Supervisor::WaitForEvents() {
@@ -232,11 +232,26 @@ void Supervisor::OnSignal(int signal) {
   if (signal == SIGWINCH) return processes_.CopyWindowSize();
   if (signal == SIGCHLD) return;  // CollectEnded checks every process for its end
   if (signal == SIGUSR1) return group_->Report({.kind = JobReport::Kind::kStartLost});
+  // A scheduler that moves one host of an elastic job sends SIGTERM to this host. The leading host
+  // cannot leave.
+  const bool leaves = signal == SIGTERM && plan_.elastic() && !group_->leads();
+  if (leaves && !std::exchange(asked_to_leave_, true)) {
+    return group_->Report({.kind = JobReport::Kind::kLeave, .number = signal});
+  }
   group_->Report({.kind = JobReport::Kind::kSignal, .number = signal});
   // A scheduler sends its signal to each host. The first signal to this host repeats the one that
   // has stopped the job.
   const bool first = !std::exchange(signalled_, true);
   if (!first || stop_.signal() == 0) Stop(signal);
+}
+
+void Supervisor::Leave(int signal) {
+  journal_.Note("stopping", "", 0, SignalName(signal));
+  journal_.Say(absl::StrFormat("%s: this host leaves the job", SignalName(signal)));
+  stop_.TakeSignal(signal, SteadyNow());
+  // The other ranks have all state of these trainers, which are not in the world any more.
+  StopTrainers(SIGKILL);
+  finished_ = true;
 }
 
 void Supervisor::Stop(int signal) {
@@ -541,6 +556,8 @@ void Supervisor::CarryOut(const JobOrder& order) {
       return;
     case Kind::kStartLost:
       return StartLostRanks();
+    case Kind::kRelease:
+      return Leave(order.number);
     case Kind::kWait:
       return OnWait(order.wait);
     case Kind::kNote:

@@ -32,7 +32,9 @@ class Supervisor {
     Environment env;  // environment that the child processes inherit
     int grace_s = 10;
     int max_restarts = 0;  // maximum number of restarts of processes that can return
-    bool quiet = false;    // true: do not show the output of trainer 0
+    // Time after which other hosts take this host for lost, if this process does not run.
+    Duration host_timeout = std::chrono::seconds(5);
+    bool quiet = false;  // true: do not show the output of trainer 0
     // true: show the stdout of trainer 0 on stderr, because stdout has another use.
     bool only_stderr = false;
     const char* name = "tandemrun";  // first word of messages to the user
@@ -61,6 +63,7 @@ class Supervisor {
   void RenewLeaseIfDue();
   void OnSignal(int signal);
   void Stop(int signal);
+  void Leave(int signal);
   void HandleReports();
   void CarryOutOrders();
   void CarryOut(const JobOrder& order);
@@ -122,9 +125,10 @@ class Supervisor {
   int restarts_ = 0;   // number of restarts of the job, as far as this host knows
   bool over_ = false;  // an elastic job accepts no further ranks, because a rank is done
   Time lease_renewed_at_{};
-  bool signalled_ = false;  // this host has received a signal that stops the job
-  bool finished_ = false;   // all trainers of the job have ended, on all hosts
-  Status not_started_;      // why a lost process could not be started again; OK: it could
+  bool asked_to_leave_ = false;  // this host has asked to leave an elastic job
+  bool signalled_ = false;       // this host has received a signal that stops the job
+  bool finished_ = false;        // all trainers of the job have ended, on all hosts
+  Status not_started_;           // why a lost process could not be started again; OK: it could
   bool told_remote_ = false;
 };
 

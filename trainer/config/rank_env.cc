@@ -224,7 +224,6 @@ Status Reader::ReadCommon(RankInfo& info) const {
   TD_ASSIGN_OR_RETURN(const int replaces, Number("TANDEM_REPLACES", 0, 1, 0));
   info.replaces = replaces == 1;
   info.lease_file = Get("TANDEM_LAUNCHER_LEASE").value_or("");
-  TD_ASSIGN_OR_RETURN(info.lease_ms, Number("TANDEM_LAUNCHER_LEASE_MS", 1, 1 << 30, 5000));
   info.world_file = Get("TANDEM_WORLD_FILE").value_or("");
   info.listen_host = Get("TANDEM_LISTEN_HOST").value_or("");
   info.etcd.tls.ca = Get("TANDEM_ETCD_CA").value_or("");

@@ -34,10 +34,7 @@ struct RankInfo {
   bool restarted = false;        // TANDEM_RESTARTED: this process was restarted
   std::string launcher;          // TANDEM_LAUNCHER: FIFO of the launcher; may be empty
   bool replaces = false;         // TANDEM_REPLACES: the launcher restarts unresponsive processes
-  // TANDEM_LAUNCHER_LEASE: file of the launcher's lease (common/launcher/launcher_lease.h), and its
-  // duration in ms; empty: there is no lease.
-  std::string lease_file;
-  int lease_ms = 0;
+  std::string lease_file;  // TANDEM_LAUNCHER_LEASE: common/launcher/launcher_lease.h; may be empty
   std::string world_file;  // TANDEM_WORLD_FILE: common/launcher/elastic_world.h; may be empty
   // The following fields are for an elastic job (trainer/session/elastic.h). No environment
   // variable sets them. `members`: the launcher's numbers of all ranks, by rank; empty: the job is

@@ -48,6 +48,8 @@ void JobDirector::Take(int host, const JobReport& report, Time now) {
     case Report::kSignal:
       TakeSignal(host, report.number);
       return FinishIfDone();
+    case Report::kLeave:
+      return Release(host, report.number);
     case Report::kStartLost:
       return Order({.kind = Kind::kStartLost});
     case Report::kNotStarted:
@@ -72,6 +74,25 @@ void JobDirector::TakeSignal(int host, int signal) {
   orders_.back().except = host;
 }
 
+void JobDirector::Release(int host, int signal) {
+  if (ending_ || signal <= 0 || lost_hosts_.contains(host)) return;
+  const int left = static_cast<int>(std::ranges::count_if(
+      members_, [&](int rank) { return HostOf(rank) != host && running_.contains(rank); }));
+  if (!elastic() || !Enough(left)) {  // the job cannot continue without this host
+    TakeSignal(host, signal);
+    orders_.back().except = AddressedOrder::kAll;
+    return FinishIfDone();
+  }
+  lost_hosts_.insert(host);
+  std::erase_if(running_, [&](int rank) { return HostOf(rank) == host; });
+  std::erase_if(members_, [&](int rank) { return HostOf(rank) == host; });
+  const std::string name = absl::StrFormat("host %d", host);
+  Note("left", name, LeftText(left), absl::StrFormat("%s leaves: %s", name, LeftText(left)));
+  PublishWorld();
+  Order({.kind = Kind::kRelease, .number = signal}, host);
+  FinishIfDone();
+}
+
 void JobDirector::HostLeft(int host) {
   for (size_t rank = 0; rank < size(); ++rank) {
     if (settings_.host_of[rank] == host) running_.erase(static_cast<int>(rank));
@@ -84,6 +105,7 @@ bool JobDirector::IsOf(int host, int rank) const {
 }
 
 void JobDirector::TakeEnded(int host, std::vector<ProcessEnd> ended, Time now) {
+  if (lost_hosts_.contains(host)) return;  // the host has left the job
   std::erase_if(ended, [&](const ProcessEnd& process) {
     return process.rank >= 0 && !IsOf(host, process.rank);
   });

@@ -84,6 +84,9 @@ class JobDirector {
   std::string LeftText(int left) const;
   bool IsOf(int host, int rank) const;  // returns whether `rank` is a trainer of `host`
   void TakeSignal(int host, int signal);
+  // Lets a host leave that has received a signal. If the job cannot continue without the host, all
+  // hosts stop.
+  void Release(int host, int signal);
   void TakeEnded(int host, std::vector<ProcessEnd> ended, Time now);
   // Removes killed ranks of an elastic job from the world and from `ended`, if the job can continue
   // without these ranks. A new process for such a rank must report that it is ready before it

@@ -48,7 +48,9 @@ struct JobReport {
     // The host cannot start `process` again; `text` is the reason. `number`: its rank, if it is a
     // trainer; -1: it is none.
     kNotStarted,
-    kEvent  // `event` about `process`, for the events of the other hosts
+    kLeave,  // the host has received signal `number`, and leaves an elastic job if that can
+             // continue
+    kEvent   // `event` about `process`, for the events of the other hosts
   };
   Kind kind = Kind::kEnded;
   std::vector<ProcessEnd> ended;
@@ -69,6 +71,7 @@ struct JobOrder {
     kFinish,     // all trainers of the job have ended
     kOver,       // a rank has completed the job, so that lost ranks do not return
     kStartLost,  // start the lost ranks
+    kRelease,    // the job continues without this host, which ends with signal `number`
     kWait,       // a process waits for a process of this host
     kNote        // an event about `process`; the host also shows `shown` to the user
   };

@@ -244,6 +244,30 @@ TEST(JobDirectorTest, ASignalToEachHostIsOneSignal) {
   EXPECT_EQ(Take(director).size(), 1u) << "the second signal to a host kills the job";
 }
 
+TEST(JobDirectorTest, AHostLeavesAnElasticJobThatCanContinue) {
+  JobDirector::Settings settings = FourRanks();
+  settings.ranks_least = 2;
+  settings.max_restarts = 5;
+  JobDirector director(settings);
+  director.Take(1, {.kind = Report::kLeave, .number = SIGTERM}, kNow);
+  auto orders = Take(director);
+  ASSERT_EQ(orders.size(), 2u);
+  EXPECT_EQ(orders[0].order.kind, Kind::kWorld);
+  EXPECT_EQ(orders[0].order.members, (std::vector<int>{0, 1}));
+  EXPECT_EQ(orders[1].order.kind, Kind::kRelease);
+  EXPECT_EQ(orders[1].to, 1);
+  Tell(director, 1, {Ended(2, SIGKILL), Ended(3, SIGKILL)});
+  EXPECT_TRUE(Take(director).empty()) << "the ranks of a host that leaves are not restarted";
+  director.HostLeft(1);
+  EXPECT_TRUE(director.MayReplace(1));
+
+  director.Take(0, {.kind = Report::kLeave, .number = SIGTERM}, kNow);
+  orders = Take(director);
+  ASSERT_EQ(orders.size(), 1u) << "too few ranks would be left, so the job stops";
+  EXPECT_EQ(orders[0].order.kind, Kind::kSignal);
+  EXPECT_EQ(orders[0].except, AddressedOrder::kAll);
+}
+
 TEST(JobDirectorTest, ReportsAboutProcessesOfOtherHostsAreIgnored) {
   JobDirector director(FourRanks());
   Tell(director, 0, {Ended(3, SIGKILL), Ended(77, SIGKILL)});
@@ -382,6 +406,11 @@ class RandomJob {
         if (runs_.contains(rank))
           director_->Take(host, {.kind = Report::kReady, .number = rank}, now_);
         return;
+      case 8:
+        if (host != 0 && Draw(0, 9) == 0 && !lost_.contains(host) && !ending_) {
+          director_->Take(host, {.kind = Report::kLeave, .number = SIGTERM}, now_);
+        }
+        return;
       case 7:
         if (Draw(0, 40) == 0) {
           ending_ = true;
@@ -432,6 +461,14 @@ class RandomJob {
           EXPECT_FALSE(o.members.empty() && !o.over);
           EXPECT_TRUE(o.over || static_cast<int>(o.members.size()) >= settings_.ranks_least);
           for (const int rank : o.members) EXPECT_FALSE(lost_.contains(HostOf(rank)));
+          break;
+        case Kind::kRelease:
+          lost_.insert(order.to);
+          std::erase_if(runs_, [&](int rank) { return HostOf(rank) == order.to; });
+          director_->HostLeft(order.to);
+          break;
+        case Kind::kSignal:
+          ending_ = true;
           break;
         case Kind::kFailed:
           EXPECT_FALSE(ending_) << "a job fails once, and not after a signal";
