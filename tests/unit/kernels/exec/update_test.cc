@@ -214,12 +214,13 @@ TEST(Optimizer, SlotsFollowTheAttributes) {
               ElementsAre("w@mean_square", "w@momentum", "w@mean_grad"));
 }
 
-TEST(Optimizer, FtrlSaysThatAWarmUpFromZeroIsNotForIt) {
+TEST(Optimizer, FtrlSaysThatARateOfZeroIsNotForIt) {
   const Trained t = Train(WordNet(false), {"ftrl", {}}, 1, 0.0f);
   EXPECT_EQ(t.status.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(
       Message(t.status),
-      HasSubstr("expected above 0; hint: remove the warm-up, because a warm-up starts at 0"));
+      HasSubstr(
+          "expected above 0 [TD1104]; hint: change optimizer.schedule, whose rate becomes 0"));
 }
 
 }  // namespace
