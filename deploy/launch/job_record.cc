@@ -115,7 +115,7 @@ std::string JobDirOf(const std::string& log_dir) {
   if (std::filesystem::exists(log_dir + "/job.json", error)) return log_dir;
   std::string first;
   for (int host = 0; host < kHostsMax; ++host) {
-    const std::string dir = absl::StrFormat("%s/host-%d", log_dir, host);
+    std::string dir = absl::StrFormat("%s/host-%d", log_dir, host);
     if (!std::filesystem::exists(dir + "/job.json", error)) continue;
     const StatusOr<JobRecord> record = ReadJobRecord(dir);
     if (record.ok() && LauncherRuns(*record)) return dir;

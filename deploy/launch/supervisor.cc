@@ -439,9 +439,10 @@ void Supervisor::ReleaseDrained(std::vector<JobProcess*>& ended) {
 }
 
 void Supervisor::HandleReplicas(std::vector<JobProcess*>& ended) {
-  const auto others = std::ranges::stable_partition(
-      ended, [](const JobProcess* process) { return !process->is(Role::kReplica); });
-  const std::vector<JobProcess*> replicas(others.begin(), others.end());
+  const auto others =
+      std::stable_partition(ended.begin(), ended.end(),
+                            [](const JobProcess* process) { return !process->is(Role::kReplica); });
+  const std::vector<JobProcess*> replicas(others, ended.end());
   ended.resize(ended.size() - replicas.size());
   if (stop_.stopping()) return;
   const Time now = SteadyNow();

@@ -389,7 +389,7 @@ Status Session::Impl::TrainLoop() {
   const bool in_midst = options_.rank.restarted || options_.kept != nullptr;
   if (in_midst && leader() && next > 0 && !ahead) TD_RETURN_IF_ERROR(AfterStep(next - 1, false));
   while (true) {
-    const Status status = TrainFrom(&next);
+    Status status = TrainFrom(&next);
     if (status.ok() || runner_->point() == nullptr || stop_.load()) return status;
     const Time since = clock_.Now();
     const Status recovered = Recover(status, &next);

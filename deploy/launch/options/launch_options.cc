@@ -174,7 +174,8 @@ Status FillCollective(const ParsedArgs& args, LaunchOptions& options) {
       options.workers.ranks_least = nproc;
     }
     options.workers.ranks_least *= options.hosts.least;
-    options.workers.endpoints.resize(static_cast<size_t>(options.hosts.count * nproc), hosts[0]);
+    options.workers.endpoints.resize(
+        static_cast<size_t>(options.hosts.count) * static_cast<size_t>(nproc), hosts[0]);
     Spread(options.hosts.count, options.workers.endpoints);
     return OkStatus();
   }
