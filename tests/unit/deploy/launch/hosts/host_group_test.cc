@@ -213,8 +213,11 @@ TEST(HostGroupTest, AFullJobAcceptsNoFurtherHost) {
   const HostGroupOptions options = Options(*FreePorts("127.0.0.1", 1));
   const Pair pair = Join(options);
   auto third = JoinLater(options);
-  EXPECT_FALSE(StepUntil(*pair.leading, pair.other.get(), [&](const JobOrder&) { return true; }) &&
-               third.wait_for(seconds(0)) != std::future_status::ready);
+  const Time deadline = SteadyNow() + kWaitMax;
+  while (third.wait_for(milliseconds(5)) != std::future_status::ready && SteadyNow() < deadline) {
+    EXPECT_TRUE(pair.leading->Step(SteadyNow()).empty());
+    EXPECT_TRUE(pair.other->Step(SteadyNow()).empty());
+  }
   const Joined joined = third.get();
   EXPECT_EQ(joined.status().code(), StatusCode::kAlreadyExists) << joined.status();
 }
