@@ -470,8 +470,13 @@ std::vector<JobOrder> HostGroup::Obey(Time now) {
     const StatusOr<HostMessage> message = DecodeHostMessage(*frame);
     if (!message.ok()) status = message.status();
     if (!message.ok()) break;
-    if (std::holds_alternative<HostGoodbye>(*message)) over_ = true;
-    if (const auto* order = std::get_if<JobOrder>(&*message)) orders.push_back(*order);
+    const auto* order = std::get_if<JobOrder>(&*message);
+    if (order == nullptr) continue;
+    // The leading host may leave after one of these orders. Before, its end is a loss.
+    using Kind = JobOrder::Kind;
+    over_ = over_ || order->kind == Kind::kFinish || order->kind == Kind::kFailed ||
+            order->kind == Kind::kRelease;
+    orders.push_back(*order);
   }
   if (status.ok()) return orders;
   leader_ = nullptr;

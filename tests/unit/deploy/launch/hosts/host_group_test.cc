@@ -144,6 +144,8 @@ TEST(HostGroupTest, ALostHostIsAFailureAndAHostThatEndsIsNot) {
 
 TEST(HostGroupTest, TheOtherHostsNoticeThatTheLeadingOneIsLost) {
   Pair pair = Join(Options(*FreePorts("127.0.0.1", 1)));
+  // Also a leading host that says goodbye is lost, because it has not ended the job.
+  pair.leading->Leave(milliseconds(10));
   pair.leading.reset();
   EXPECT_TRUE(StepUntil(*pair.other, nullptr, [](const JobOrder& order) {
     return order.kind == JobOrder::Kind::kFailed && order.failure.role == "host" &&
