@@ -33,7 +33,8 @@ ELSEWHERE = {
     r"prometheus ": "monitoring_test",
     r"sudo (install|cp|systemctl) |openssl .*\| sudo |journalctl ": "no systemd; units_test",
     r"podman |kubectl (create|apply|logs) ": "no cluster; kubernetes_test",
-    r"sbatch ": "no Slurm; launchers_test",
+    r"(sbatch|srun) ": "no Slurm; launchers_test",
+    r"tandemrun --hosts=": "several hosts; launch_hosts_test, e2e_hosts_test",
     r"tensorboard ": "not in Debian; event_file_test reads the files",
 }
 
