@@ -48,8 +48,4 @@ class Listener {
   std::unique_ptr<HandshakeAcceptor> reception_;  // declared after the members that it uses
 };
 
-// Returns the local address from which this machine sends packets to `host`. An empty `host` means
-// any host of the network. NOT_FOUND: there is no route.
-StatusOr<std::string> LocalAddressTowards(const std::string& host);
-
 }  // namespace tandem::collective

@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "collective/rendezvous/local_address.h"
 #include "collective/rendezvous/rendezvous_handler.h"
 
 #include "common/base/endpoint.h"

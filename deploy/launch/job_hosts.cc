@@ -91,16 +91,13 @@ StatusOr<std::unique_ptr<HostGroup>> JoinHosts(const Environment& env, const std
         "600 job.secret, and set --secret_file to a copy of the file on each host");
   }
   HostGroupOptions group;
-  TD_ASSIGN_OR_RETURN(group.secret, rpc::ReadSecretFile(secret_file));
+  TD_ASSIGN_OR_RETURN(group.meeting.secret, rpc::ReadSecretFile(secret_file));
   group.hosts = options.hosts.count;
-  group.job = options.job_name;
-  group.rendezvous = options.hosts.rendezvous;
-  group.listen_host = options.hosts.listen_host;
-  group.etcd.tls.ca = ValueOf(env, "TANDEM_ETCD_CA");
-  group.etcd.tls.cert = ValueOf(env, "TANDEM_ETCD_CERT");
-  group.etcd.tls.key = ValueOf(env, "TANDEM_ETCD_KEY");
-  group.etcd.user = ValueOf(env, "TANDEM_ETCD_USER");
-  group.etcd.password_file = ValueOf(env, "TANDEM_ETCD_PASSWORD_FILE");
+  group.meeting.job = options.job_name;
+  group.meeting.rendezvous = options.hosts.rendezvous;
+  group.meeting.listen_host = options.hosts.listen_host;
+  group.meeting.etcd =
+      collective::EtcdAccessFrom([&env](const char* name) { return ValueOf(env, name); });
   group.version = version;
   group.settings = Settings(options);
   group.ports = MostOnOneHost(options);

@@ -248,9 +248,7 @@ ProcessPlan Trainer(const LaunchOptions& options, const LaunchPlan& plan, int ra
   }
   if (plan.ranks_return())
     p.env["TANDEM_MAX_RESTARTS"] = std::to_string(options.supervision.max_restarts);
-  if (options.hosts.several()) {
-    p.env["TANDEM_LAUNCHER_LEASE"] = LeaseFile(plan);
-  }
+  if (options.hosts.several()) p.env["TANDEM_LAUNCHER_LEASE"] = LeaseFile(plan);
   if (plan.elastic()) {
     p.env["TANDEM_WORLD_FILE"] = plan.world_file;
     p.argv.push_back("--elastic=true");
@@ -335,8 +333,7 @@ Status ChooseTls(const LaunchOptions& options, LaunchPlan& plan) {
   if (HasRemote(options) && plan.tls.certificates.empty()) {
     return InvalidArgument(
         "--tls supports only a single host, or several hosts with --hosts=N [TD1005]; hint: run "
-        "tandem "
-        "certs init DIR and tandem "
+        "tandem certs init DIR and tandem "
         "certs issue DIR --job=%s --role=pserver --host=... (and --role=trainer), then use "
         "--tls_dir=DIR/%s on each host",
         options.job_name, options.job_name);

@@ -362,9 +362,7 @@ void Supervisor::OnEnded(std::vector<JobProcess*> ended) {
     if (!stop_.stopping() && !IsDrained(*process)) groups_.OnEnded(*process);
   }
   HandleReplicas(ended);
-  if (!stop_.stopping()) {
-    ReleaseDrained(ended);
-  }
+  if (!stop_.stopping()) ReleaseDrained(ended);
   // A pserver that exits with a code other than 0 after its stop was requested has lost data. A
   // standby that does so is no failure of the job, because its primary has the same data.
   if (stop_.phase() == StopSequence::Phase::kStoppingPservers && stop_.signal() == 0) {

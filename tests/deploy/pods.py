@@ -30,8 +30,8 @@ IMAGE = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc/ssl", "/etc/
          "/etc/passwd", "/etc/group")
 PROGRAMS = "/opt/tandem"  # build/bin, in a container
 DEVICES = ("null", "zero", "full", "random", "urandom")
-# The kubelet waits so long before it starts a container again: 10 s, 20 s and so on. Here it is
-# shorter.
+# The kubelet waits 10 s, then 20 s and so on, before it starts a container again. This emulation
+# waits a shorter time.
 SECONDS_BEFORE_RESTART = 0.2
 
 

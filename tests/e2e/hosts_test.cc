@@ -370,8 +370,8 @@ void HostsTest::Disturb(const Mode& mode, const char* name, Fault fault, int hos
   EXPECT_TRUE(ended) << "still running after " << kSecondsMax << " s\n" << job.Outputs();
   std::cout << absl::StrFormat("over after %.1f s, ", Seconds(SteadyNow() - begin));
   if (fault == Fault::kStopLauncher) job.launcher(host).Signal(SIGKILL);
-  // A host that is cut off ends its part of the job by itself. The leading host waits for others
-  // that replace all lost hosts, until the user stops it.
+  // A host that is cut off ends its part of the job by itself. The leading host waits 10 minutes
+  // for hosts that replace the lost ones. A signal ends this wait.
   if (lost.has_value() && job.Waits(host)) job.launcher(host).Signal(SIGTERM);
   EXPECT_TRUE(WaitUntil([&] { return job.Ended({}); }, kSecondsMax)) << job.Outputs();
   std::cout << absl::StrFormat("nothing left after %.1f s, ", Seconds(SteadyNow() - begin));

@@ -45,8 +45,7 @@ class EmulatedHosts {
   Status Enter(int host) const;
   // Returns the file descriptor of the network namespace of a host.
   int space(int host) const { return hosts_[static_cast<size_t>(host)]->space.get(); }
-  // Returns whether the main thread of process `pid` is on the host. A process that has ended and
-  // that its parent has not waited for is on no host.
+  // Returns whether the main thread of process `pid` is on the host. A zombie is on no host.
   bool Has(int host, pid_t pid) const;
   // Starts the thread of the switch, which carries packets. After this call, the caller may start
   // processes with posix_spawn, but not with fork.
@@ -54,10 +53,10 @@ class EmulatedHosts {
   // Sets the fault of the link of a host. The fault replaces the former fault of the link and stays
   // until the next call. A packet that is in transit at the time of the call may still arrive.
   void SetFault(int host, LinkFault fault) { hosts_[static_cast<size_t>(host)]->fault = fault; }
-  // Number of packets from this host that faults of links have dropped.
+  // Returns the number of packets from this host that the switch has dropped because of a fault.
   int64_t packets_dropped(int host) const { return hosts_[static_cast<size_t>(host)]->dropped; }
-  // Size in bytes of the IP packets that this host has sent to other hosts since Start. Packets
-  // that faults of links have dropped do not count.
+  // Returns the size in bytes of the IP packets that this host has sent to other hosts since Start.
+  // The size does not include packets that the switch has dropped because of a fault.
   int64_t bytes_sent(int host) const { return hosts_[static_cast<size_t>(host)]->sent; }
 
  private:

@@ -226,11 +226,8 @@ Status Reader::ReadCommon(RankInfo& info) const {
   info.lease_file = Get("TANDEM_LAUNCHER_LEASE").value_or("");
   info.world_file = Get("TANDEM_WORLD_FILE").value_or("");
   info.listen_host = Get("TANDEM_LISTEN_HOST").value_or("");
-  info.etcd.tls.ca = Get("TANDEM_ETCD_CA").value_or("");
-  info.etcd.tls.cert = Get("TANDEM_ETCD_CERT").value_or("");
-  info.etcd.tls.key = Get("TANDEM_ETCD_KEY").value_or("");
-  info.etcd.user = Get("TANDEM_ETCD_USER").value_or("");
-  info.etcd.password_file = Get("TANDEM_ETCD_PASSWORD_FILE").value_or("");
+  info.etcd =
+      collective::EtcdAccessFrom([this](const char* name) { return Get(name).value_or(""); });
   return OkStatus();
 }
 

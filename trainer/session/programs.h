@@ -38,10 +38,9 @@ Status AddTraining(const JobConfig& config, const TrainingMode& mode, double sha
 graph::ProgramObserver DrawInto(const std::string& dir);
 
 // Builds the programs of the first and the last rank of a job with `workers` trainers, and discards
-// them. Thus a caller
-// finds errors in the model, its arguments, the optimizer, the mode or the names of the data before
-// it starts a process. Opens no connection. Errors: those of MakeMode and BuildPrograms.
-// INVALID_ARGUMENT: the program and the data have different fields.
+// them. Thus a caller finds errors in the model, its arguments, the optimizer, the mode or the
+// names of the data before it starts a process. Opens no connection. Errors: those of MakeMode and
+// BuildPrograms. INVALID_ARGUMENT: the program and the data have different fields.
 Status CheckPrograms(const JobConfig& config, const std::string& job_dir, int workers);
 
 }  // namespace tandem::trainer

@@ -1,7 +1,5 @@
 #include "deploy/launch/hosts/host_group.h"
 
-#include <fcntl.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -24,54 +22,6 @@ constexpr Duration kRetry = std::chrono::milliseconds(300);
 constexpr Duration kRefusedEvery = std::chrono::seconds(1);  // messages about strangers
 constexpr Duration kProgressEvery = std::chrono::seconds(2);
 constexpr size_t kGuestsMax = 64;  // connections of which no tandemrun has joined yet
-constexpr int kBacklog = 128;
-
-struct AddressInfo {
-  AddressInfo(const std::string& host, int port, int type) {
-    addrinfo hints{};
-    hints.ai_family = AF_INET;
-    hints.ai_socktype = type;
-    error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list);
-  }
-  ~AddressInfo() {
-    if (list != nullptr) freeaddrinfo(list);
-  }
-  AddressInfo(const AddressInfo&) = delete;
-  AddressInfo& operator=(const AddressInfo&) = delete;
-  addrinfo* list = nullptr;
-  int error = 0;
-};
-
-std::string TextOf(const addrinfo& info) {
-  char text[NI_MAXHOST] = "";
-  getnameinfo(info.ai_addr, info.ai_addrlen, text, sizeof(text), nullptr, 0, NI_NUMERICHOST);
-  return text;
-}
-
-// Returns whether `host`, a name or an address, is this machine. Asks the name service.
-bool IsThisHost(const std::string& host) {
-  if (IsLocalHost(host)) return true;
-  const AddressInfo info(host, 0, SOCK_STREAM);
-  return info.error == 0 && info.list != nullptr && IsLocalHost(TextOf(*info.list));
-}
-
-// Returns the address from which this machine reaches `host`. Sends nothing.
-StatusOr<std::string> AddressTowards(const std::string& host) {
-  // 192.0.2.1 is reserved for documentation (RFC 5737). Here it stands for any network address.
-  const AddressInfo info(host.empty() ? "192.0.2.1" : host, 9, SOCK_DGRAM);
-  for (const addrinfo* at = info.list; info.error == 0 && at != nullptr; at = at->ai_next) {
-    const Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    sockaddr_in local{};
-    socklen_t size = sizeof(local);
-    if (::connect(socket.get(), at->ai_addr, at->ai_addrlen) != 0) continue;
-    if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&local), &size) != 0) continue;
-    addrinfo found{};
-    found.ai_addr = reinterpret_cast<sockaddr*>(&local);
-    found.ai_addrlen = size;
-    return TextOf(found);
-  }
-  return NotFound("this host has no route to the network [TD3001]; hint: set --listen_host");
-}
 
 void PollUntil(std::vector<pollfd> fds, Time until) {
   const int64_t ms = Millis(until - SteadyNow()) + 1;
@@ -80,8 +30,8 @@ void PollUntil(std::vector<pollfd> fds, Time until) {
 
 pollfd Wanted(const HostLink& link) { return {link.fd(), link.events(), 0}; }
 
-// Returns the first setting of `theirs` that differs from `ours`, in the form "A, but ... B"; "":
-// all are equal.
+// Returns the first setting of `theirs` that differs from `ours`, such as "--nproc=1, the leading
+// one with --nproc=2"; "": all are equal.
 std::string Difference(const std::vector<std::string>& ours,
                        const std::vector<std::string>& theirs) {
   for (size_t i = 0; i < std::max(ours.size(), theirs.size()); ++i) {
@@ -94,14 +44,16 @@ std::string Difference(const std::vector<std::string>& ours,
 HostGroupOptions OneHost() {
   HostGroupOptions options;
   options.hosts = 1;
-  options.secret = "no link uses this key";
+  options.meeting.secret = "no link uses this key";
   return options;
 }
 
 }  // namespace
 
 HostGroup::HostGroup(HostGroupOptions options)
-    : options_(std::move(options)), key_(LinkKey::Of(options_.job, options_.secret)) {
+    : options_(std::move(options)),
+      key_(LinkKey::Of(options_.meeting.job, options_.meeting.secret)),
+      meeting_(options_.meeting) {
   layout_.hosts.resize(static_cast<size_t>(options_.hosts));
   peers_.resize(layout_.hosts.size());
 }
@@ -109,11 +61,11 @@ HostGroup::HostGroup() : HostGroup(OneHost()) {}
 HostGroup::~HostGroup() = default;
 
 StatusOr<std::unique_ptr<HostGroup>> HostGroup::Join(HostGroupOptions options) {
-  TD_REQUIRE(options.hosts > 1 && !options.secret.empty());
+  TD_REQUIRE(options.hosts > 1 && !options.meeting.secret.empty());
   TD_REQUIRE(options.progress != nullptr);
   std::unique_ptr<HostGroup> group(new HostGroup(std::move(options)));
   const Time deadline = SteadyNow() + group->options_.timeout;
-  TD_RETURN_IF_ERROR(group->Follow(deadline));
+  TD_RETURN_IF_ERROR(group->Enter(deadline));
   return group;
 }
 
@@ -134,54 +86,6 @@ void HostGroup::Progress(const std::string& text, Time deadline) {
 
 // ---- The start ----------------------------------------------------------------------------------
 
-StatusOr<bool> HostGroup::TryToLead() {
-  TD_ASSIGN_OR_RETURN(const collective::RendezvousUrl url,
-                      collective::ParseRendezvousUrl(options_.rendezvous));
-  JobHost self{HostName(), options_.listen_host, 0};
-  int port = 0;
-  if (url.kind == collective::RendezvousUrl::Kind::kTcp) {
-    if (!IsThisHost(url.address.host)) return false;
-    if (self.address.empty()) self.address = url.address.host;
-    port = url.address.port;
-  } else if (self.address.empty()) {
-    TD_ASSIGN_OR_RETURN(self.address, AddressTowards(url.address.host));
-  }
-  // Another program may use the port: it is the leading tandemrun, or the handshake with it fails.
-  const std::string bind_host = port != 0 ? url.address.host : self.address;
-  StatusOr<Fd> bound = BindPort(bind_host, port);
-  if (!bound.ok() && port != 0) return false;
-  TD_RETURN_IF_ERROR(bound.status());
-  listener_ = *std::move(bound);
-  sockaddr_in local{};
-  socklen_t size = sizeof(local);
-  if (::listen(listener_.get(), kBacklog) != 0 ||
-      ::fcntl(listener_.get(), F_SETFL, O_NONBLOCK) != 0 ||
-      ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&local), &size) != 0) {
-    const std::string why = ErrnoText(errno);
-    listener_.Reset();
-    if (port != 0) return false;
-    return Unavailable("cannot listen on %s: %s [TD3009]", self.address, why);
-  }
-  const collective::HostPort address{bind_host, ntohs(local.sin_port)};
-  if (store_ == nullptr) {
-    store_ = collective::MakeRendezvousStore(url, options_.job + ".hosts", options_.secret,
-                                             options_.etcd);
-  }
-  const Status announced =
-      store_->Announce(collective::Meeting(address), SteadyNow() + std::chrono::seconds(5));
-  if (announced.code() == StatusCode::kAlreadyExists ||
-      announced.code() == StatusCode::kUnavailable) {
-    reason_ = std::string(announced.message());
-    listener_.Reset();
-    return false;
-  }
-  TD_RETURN_IF_ERROR(announced);
-  meeting_ = collective::ToString(address);
-  TD_ASSIGN_OR_RETURN(self.first_port, FreePorts("0.0.0.0", options_.ports));
-  layout_.hosts[0] = std::move(self);
-  return true;
-}
-
 Status HostGroup::Gather(Time deadline) {
   while (true) {
     std::vector<std::string> here;
@@ -195,10 +99,11 @@ Status HostGroup::Gather(Time deadline) {
       return DeadlineExceeded(
           "%d of %d hosts did not join at %s within %.0f s [TD3002]; hint: run the same command on "
           "each host; joined are %s",
-          missing, peers_.size(), meeting_, Seconds(options_.timeout),
+          missing, peers_.size(), meeting_.name(), Seconds(options_.timeout),
           absl::StrJoin(here, ", ") + (here.empty() ? "none" : ""));
     }
-    Progress(absl::StrFormat("%d of %d hosts at %s", missing, peers_.size(), meeting_), deadline);
+    Progress(absl::StrFormat("%d of %d hosts at %s", missing, peers_.size(), meeting_.name()),
+             deadline);
     PollUntil(Sockets(), std::min(deadline, now + kRetry));
     AcceptGuests(SteadyNow());
     StepGuests(SteadyNow());
@@ -234,10 +139,15 @@ void HostGroup::SendLayout(int number, bool replaces) {
   peers_[static_cast<size_t>(number)].link->Send(Encode(layout));
 }
 
-Status HostGroup::Follow(Time deadline) {
+Status HostGroup::Enter(Time deadline) {
   while (true) {
-    TD_ASSIGN_OR_RETURN(const bool leads, TryToLead());
-    if (leads) return Gather(deadline);
+    TD_ASSIGN_OR_RETURN(const bool leads, meeting_.TryToLead());
+    if (leads) {
+      JobHost self{HostName(), meeting_.own_address(), 0};
+      TD_ASSIGN_OR_RETURN(self.first_port, FreePorts("0.0.0.0", options_.ports));
+      layout_.hosts[0] = std::move(self);
+      return Gather(deadline);
+    }
     StatusOr<std::optional<HostLayout>> layout = Ask(deadline);
     TD_RETURN_IF_ERROR(layout.status());
     if (*layout) {
@@ -253,39 +163,16 @@ Status HostGroup::Follow(Time deadline) {
       return DeadlineExceeded(
           "no tandemrun leads the job at %s within %.0f s (%s) [TD3002]; hint: run the same "
           "command on each host, also on the one that --rendezvous names",
-          options_.rendezvous, Seconds(options_.timeout), reason_);
+          options_.meeting.rendezvous, Seconds(options_.timeout), reason_);
     }
-    Progress("the tandemrun that leads the job at " + options_.rendezvous, deadline);
+    Progress("the tandemrun that leads the job at " + options_.meeting.rendezvous, deadline);
     PollUntil({}, std::min(deadline, SteadyNow() + kRetry));
   }
 }
 
-StatusOr<Fd> HostGroup::DialLeader(Time deadline) {
-  TD_ASSIGN_OR_RETURN(const collective::RendezvousUrl url,
-                      collective::ParseRendezvousUrl(options_.rendezvous));
-  collective::HostPort to = url.address;
-  if (url.kind != collective::RendezvousUrl::Kind::kTcp) {
-    TD_ASSIGN_OR_RETURN(const collective::Meeting found,
-                        store_->Find(std::min(deadline, SteadyNow() + std::chrono::seconds(5))));
-    to = found.address;
-  }
-  const AddressInfo info(to.host, to.port, SOCK_STREAM);
-  if (info.error != 0 || info.list == nullptr) {
-    return Unavailable("%s has no address: %s", to.host, gai_strerror(info.error));
-  }
-  Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (::connect(socket.get(), info.list->ai_addr, info.list->ai_addrlen) != 0 &&
-      errno != EINPROGRESS) {
-    return Unavailable("cannot connect to %s: %s", collective::ToString(to), ErrnoText(errno));
-  }
-  const int on = 1;
-  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  return socket;
-}
-
 // Asks the leading tandemrun for the layout of the job. nullopt: another attempt may succeed.
 StatusOr<std::optional<HostLayout>> HostGroup::Ask(Time deadline) {
-  StatusOr<Fd> socket = DialLeader(deadline);
+  StatusOr<Fd> socket = meeting_.Dial(deadline);
   if (!socket.ok()) {
     const StatusCode code = socket.status().code();
     if (code != StatusCode::kNotFound && code != StatusCode::kUnavailable) return socket.status();
@@ -311,18 +198,18 @@ StatusOr<std::optional<HostLayout>> HostGroup::Ask(Time deadline) {
       leader_ = nullptr;
       reason_ = std::string(status.message());
       if (status.code() != StatusCode::kPermissionDenied) return std::nullopt;
-      return Annotate(status, "the tandemrun at " + options_.rendezvous);
+      return Annotate(status, "the tandemrun at " + options_.meeting.rendezvous);
     }
     if (leader_->established() && !std::exchange(asked, true)) {
       HostJoin join{kHostProtocol,
                     options_.version,
-                    {HostName(), options_.listen_host, 0},
+                    {HostName(), options_.meeting.listen_host, 0},
                     options_.settings};
       TD_ASSIGN_OR_RETURN(join.host.first_port, FreePorts("0.0.0.0", options_.ports));
       leader_->Send(Encode(join));
       continue;
     }
-    Progress("other hosts at " + options_.rendezvous, deadline);
+    Progress("other hosts at " + options_.meeting.rendezvous, deadline);
     PollUntil({Wanted(*leader_)}, std::min({deadline, leader_->wakeup(), now + kRetry}));
   }
 }
@@ -330,8 +217,8 @@ StatusOr<std::optional<HostLayout>> HostGroup::Ask(Time deadline) {
 // ---- The leading host ---------------------------------------------------------------------------
 
 void HostGroup::AcceptGuests(Time now) {
-  while (listener_.valid() && guests_.size() < kGuestsMax) {
-    Fd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  while (meeting_.listener().valid() && guests_.size() < kGuestsMax) {
+    Fd socket(::accept4(meeting_.listener().get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) return;
     const int on = 1;
     ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -502,8 +389,8 @@ std::vector<JobOrder> HostGroup::Step(Time now) { return leads() ? Lead(now) : O
 
 std::vector<pollfd> HostGroup::Sockets() const {
   std::vector<pollfd> fds;
-  if (listener_.valid() && guests_.size() < kGuestsMax) {
-    fds.push_back({listener_.get(), POLLIN, 0});
+  if (meeting_.listener().valid() && guests_.size() < kGuestsMax) {
+    fds.push_back({meeting_.listener().get(), POLLIN, 0});
   }
   for (const auto& guest : guests_) fds.push_back(Wanted(*guest));
   for (HostLink* const link : Links()) fds.push_back(Wanted(*link));

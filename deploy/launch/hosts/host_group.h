@@ -10,24 +10,19 @@
 #include <string>
 #include <vector>
 
-#include "collective/rendezvous/etcd_access.h"
-#include "collective/rendezvous/rendezvous_store.h"
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/os/fd.h"
 #include "deploy/launch/hosts/host_link.h"
+#include "deploy/launch/hosts/host_meeting.h"
 #include "deploy/launch/hosts/host_messages.h"
 #include "deploy/launch/hosts/job_director.h"
 
 namespace tandem::deploy {
 
 struct HostGroupOptions {
-  int hosts = 2;                      // number of hosts
-  std::string job;                    // name of the job
-  std::string secret;                 // secret of the job, not empty
-  std::string rendezvous;             // URL (collective/rendezvous/rendezvous_url.h)
-  std::string listen_host;            // address of this host for the others; empty: it is found out
-  collective::EtcdAccess etcd;        // for a rendezvous in etcd
+  int hosts = 2;  // number of hosts
+  MeetingOptions meeting;
   std::string version;                // version of Tandem, for messages
   std::vector<std::string> settings;  // settings that must be equal on all hosts, as "--nproc=2"
   int ports = 0;                      // number of ports that the processes of a host need at most
@@ -82,12 +77,10 @@ class HostGroup {
 
   explicit HostGroup(HostGroupOptions options);
   std::string NameOf(int host) const;
-  // Makes this tandemrun the leading one. Returns false if another tandemrun leads.
-  StatusOr<bool> TryToLead();
+  // Leads the job, or joins it.
+  Status Enter(Time deadline);
   Status Gather(Time deadline);
-  Status Follow(Time deadline);
   StatusOr<std::optional<HostLayout>> Ask(Time deadline);
-  StatusOr<Fd> DialLeader(Time deadline);
   void AcceptGuests(Time now);
   void StepGuests(Time now);
   // Gives a guest a place in the job. Returns why it is refused.
@@ -102,12 +95,10 @@ class HostGroup {
 
   const HostGroupOptions options_;
   const LinkKey key_;
+  HostMeeting meeting_;
   HostLayout layout_;
   std::unique_ptr<JobDirector> director_;  // null: this host does not lead, or before Begin
-  // The next four fields are for the leading host.
-  std::unique_ptr<collective::RendezvousStore> store_;
-  std::string meeting_;  // where the hosts meet, for messages
-  Fd listener_;
+  // The next two fields are for the leading host.
   std::vector<Peer> peers_;                        // by number of the host; peers_[0] is unused
   std::vector<std::unique_ptr<HostLink>> guests_;  // connections without a place in the job
   // The connection to the leading host; null: it is lost, or this host leads.

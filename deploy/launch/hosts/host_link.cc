@@ -82,19 +82,6 @@ SSL* NewSsl(const LinkKey& key, HostLink::Side side) {
   return ssl;
 }
 
-std::string AddressOf(int fd, int (*of)(int, sockaddr*, socklen_t*)) {
-  sockaddr_storage storage{};
-  socklen_t size = sizeof(storage);
-  if (of(fd, reinterpret_cast<sockaddr*>(&storage), &size) != 0) return "";
-  char text[INET6_ADDRSTRLEN] = "";
-  const void* const address =
-      storage.ss_family == AF_INET6
-          ? static_cast<const void*>(&reinterpret_cast<sockaddr_in6*>(&storage)->sin6_addr)
-          : &reinterpret_cast<sockaddr_in*>(&storage)->sin_addr;
-  inet_ntop(storage.ss_family, address, text, sizeof(text));
-  return text;
-}
-
 uint32_t LengthIn(const std::string& bytes) {
   uint32_t length = 0;
   for (size_t i = 0; i < kLengthBytes; ++i) {
@@ -214,12 +201,6 @@ Status HostLink::HandshakeError() {
 }
 
 Status HostLink::Decrypt() {
-  while (!outgoing_.empty()) {
-    const int n = SSL_write(ssl_, outgoing_.data(), static_cast<int>(outgoing_.size()));
-    if (n <= 0)
-      return Unavailable("the connection to its tandemrun broke: %s", rpc::OpensslError());
-    outgoing_.erase(0, static_cast<size_t>(n));
-  }
   char bytes[16 << 10];
   while (true) {
     ERR_clear_error();
@@ -255,8 +236,11 @@ Status HostLink::Decrypt() {
 
 Status HostLink::Flush() {
   if (established_ && !outgoing_.empty()) {
+    // The memory of OpenSSL takes all bytes.
     const int n = SSL_write(ssl_, outgoing_.data(), static_cast<int>(outgoing_.size()));
-    if (n > 0) outgoing_.erase(0, static_cast<size_t>(n));
+    if (n <= 0)
+      return Unavailable("the connection to its tandemrun broke: %s", rpc::OpensslError());
+    outgoing_.erase(0, static_cast<size_t>(n));
   }
   char bytes[16 << 10];
   for (int n = 0; (n = BIO_read(SSL_get_wbio(ssl_), bytes, sizeof(bytes))) > 0;) {
@@ -294,6 +278,14 @@ std::optional<std::string> HostLink::Take() {
 
 void HostLink::SendNoMore() { ::shutdown(socket_.get(), SHUT_WR); }
 
-std::string HostLink::PeerAddress() const { return AddressOf(socket_.get(), ::getpeername); }
+std::string HostLink::PeerAddress() const {
+  sockaddr_in peer{};
+  socklen_t size = sizeof(peer);
+  char text[INET_ADDRSTRLEN] = "";
+  if (::getpeername(socket_.get(), reinterpret_cast<sockaddr*>(&peer), &size) == 0) {
+    inet_ntop(AF_INET, &peer.sin_addr, text, sizeof(text));
+  }
+  return text;
+}
 
 }  // namespace tandem::deploy

@@ -84,8 +84,8 @@ void JobDirector::Release(int host, int signal) {
     return FinishIfDone();
   }
   lost_hosts_.insert(host);
-  std::erase_if(running_, [&](int rank) { return HostOf(rank) == host; });
-  std::erase_if(members_, [&](int rank) { return HostOf(rank) == host; });
+  std::erase_if(running_, RanksOf(host));
+  std::erase_if(members_, RanksOf(host));
   const std::string name = absl::StrFormat("host %d", host);
   Note("left", name, LeftText(left), absl::StrFormat("%s leaves: %s", name, LeftText(left)));
   PublishWorld();
@@ -94,9 +94,7 @@ void JobDirector::Release(int host, int signal) {
 }
 
 void JobDirector::HostLeft(int host) {
-  for (size_t rank = 0; rank < size(); ++rank) {
-    if (settings_.host_of[rank] == host) running_.erase(static_cast<int>(rank));
-  }
+  std::erase_if(running_, RanksOf(host));
   FinishIfDone();
 }
 
@@ -230,16 +228,12 @@ void JobDirector::Admit(int rank) {
 
 void JobDirector::LoseHost(int host, const std::string& name, const std::string& why, Time now) {
   lost_hosts_.insert(host);
-  size_t erased = 0;
-  for (size_t rank = 0; rank < size(); ++rank) {
-    if (settings_.host_of[rank] == host) erased += running_.erase(static_cast<int>(rank));
-  }
-  const bool idle = erased == 0 && std::ranges::count(settings_.pserver_hosts, host) == 0;
+  const bool has_pservers = std::ranges::count(settings_.pserver_hosts, host) > 0;
+  const bool idle = std::erase_if(running_, RanksOf(host)) == 0 && !has_pservers;
   if (ending_ || (idle && !elastic())) return FinishIfDone();
-  if (!elastic() || std::ranges::count(settings_.pserver_hosts, host) > 0) {
+  if (!elastic() || has_pservers) {
     // The trainers of the host return with a host that replaces it.
-    if (TrainersReturn() && restarts_ < settings_.max_restarts && !Over() &&
-        std::ranges::count(settings_.pserver_hosts, host) == 0) {
+    if (TrainersReturn() && MayRestart(/*can_return=*/!has_pservers)) {
       ++restarts_;
       awaited_[host] = {name, now + settings_.replaced_within};
       const std::string text = absl::StrFormat(
@@ -253,7 +247,7 @@ void JobDirector::LoseHost(int host, const std::string& name, const std::string&
   const std::string text = absl::StrFormat("%s; %s", why, LeftText(left));
   Note("lost", name, text, absl::StrFormat("%s is lost: %s", name, text));
   if (!Enough(left)) return FailFor(name, host, text);
-  std::erase_if(members_, [&](int rank) { return HostOf(rank) == host; });
+  std::erase_if(members_, RanksOf(host));
   PublishWorld();
   FinishIfDone();
 }

@@ -78,6 +78,10 @@ class JobDirector {
   }
   size_t size() const { return settings_.host_of.size(); }
   int HostOf(int rank) const { return settings_.host_of[static_cast<size_t>(rank)]; }
+  // Returns a predicate for the ranks of a host.
+  auto RanksOf(int host) const {
+    return [this, host](int rank) { return HostOf(rank) == host; };
+  }
   // Returns the number of running members of the world.
   int Left() const;
   bool Enough(int left) const;

@@ -9,6 +9,16 @@
 namespace tandem::deploy {
 namespace {
 
+// Rejects flags that concern several hosts only.
+Status CheckOneHost(const ParsedArgs& args) {
+  for (const char* name : {"listen_host", "host_timeout_s"}) {
+    if (!args.Has(name)) continue;
+    return InvalidArgument("--%s has no effect on a single host [TD1005]; hint: set --hosts=N",
+                           name);
+  }
+  return OkStatus();
+}
+
 // Rejects flags that name processes of other hosts, or that need all processes on one host.
 Status CheckOthers(const ParsedArgs& args) {
   for (const char* name : {"ips", "gpus", "heter_workers", "standbys", "replicas"}) {
@@ -50,10 +60,7 @@ bool HostsAreCounted(const ParsedArgs& args) {
 StatusOr<HostOptions> MakeHostOptions(const ParsedArgs& args) {
   HostOptions options;
   if (!HostsAreCounted(args)) {
-    for (const char* name : {"listen_host", "host_timeout_s"}) {
-      if (!args.Has(name)) continue;
-      return InvalidArgument("--%s has no effect without --hosts=N [TD1005]", name);
-    }
+    TD_RETURN_IF_ERROR(CheckOneHost(args));
     return options;
   }
   const std::string text = args.Get("hosts");
@@ -71,7 +78,10 @@ StatusOr<HostOptions> MakeHostOptions(const ParsedArgs& args) {
   options.timeout = std::chrono::seconds(seconds);
   options.listen_host = args.Get("listen_host");
   options.rendezvous = args.Get("rendezvous");
-  if (!options.several()) return options;
+  if (!options.several()) {
+    TD_RETURN_IF_ERROR(CheckOneHost(args));
+    return options;
+  }
   TD_RETURN_IF_ERROR(CheckOthers(args));
   if (options.rendezvous.empty()) {
     return InvalidArgument(

@@ -9,6 +9,7 @@
 #include "deploy/launch/options/flag_table.h"
 #include "deploy/launch/options/host_options.h"
 #include "deploy/launch/options/job_header.h"
+#include "deploy/launch/options/launch_flags.h"
 
 namespace tandem::deploy {
 
@@ -87,9 +88,6 @@ struct LaunchOptions {
 
   bool has_servers() const { return mode == LaunchMode::kPserver || mode == LaunchMode::kHybrid; }
 };
-
-// Returns the flags of tandemrun, for parsing and for --help.
-const std::vector<FlagSpec>& LaunchFlags();
 
 // Parses a command line of tandemrun with ParseArgs. Fields of the job may also be before "--". If
 // the job is a script, all arguments after the script are for the script.

@@ -3,6 +3,7 @@
 #include "collective/rendezvous/rendezvous_store.h"
 #include "collective/rendezvous/etcd_store.h"
 #include "collective/rendezvous/file_store.h"
+#include "collective/rendezvous/local_address.h"
 
 #include <gmock/gmock.h>
 #include <signal.h>

@@ -74,7 +74,6 @@ const std::map<std::string, std::string>& Elsewhere() {
        "rendezvous",
        kHosts},
       {"the leading tandemrun sent a list of %d hosts, expected %d", kHosts},
-      {"this host has no route to the network [TD3001]; hint: set --listen_host", kHosts},
       {"it does not know the secret of this job [TD6014]", kHosts},
       {"there is no role \"%s\"", "a leading tandemrun of another version"},
       {"it has another secret, belongs to another job, or is no tandemrun (%s) [TD6014]; hint: "

@@ -15,6 +15,7 @@
 #include "deploy/launch/hosts/host_group.h"
 #include "deploy/launch/hosts/host_link.h"
 #include "deploy/launch/hosts/host_messages.h"
+#include "tests/support/temp_dir.h"
 
 namespace tandem::deploy {
 namespace {
@@ -29,9 +30,9 @@ constexpr Duration kWaitMax = seconds(20);
 HostGroupOptions Options(int port, int hosts = 2) {
   HostGroupOptions options;
   options.hosts = hosts;
-  options.job = "test";
-  options.secret = "a secret of the test";
-  options.rendezvous = "tcp://127.0.0.1:" + std::to_string(port);
+  options.meeting.job = "test";
+  options.meeting.secret = "a secret of the test";
+  options.meeting.rendezvous = "tcp://127.0.0.1:" + std::to_string(port);
   options.version = "1";
   options.settings = {"--mode=collective", "--nproc=2"};
   options.ports = 3;
@@ -95,11 +96,10 @@ TEST(HostGroupTest, HostsGetNumbersAddressesAndPorts) {
 }
 
 TEST(HostGroupTest, AFileCanBeTheRendezvous) {
-  char dir[] = "/tmp/tandem_hosts_XXXXXX";
-  ASSERT_NE(mkdtemp(dir), nullptr);
+  const TempDir dir;
   HostGroupOptions options = Options(0);
-  options.rendezvous = std::string("file://") + dir;
-  options.listen_host = "127.0.0.1";
+  options.meeting.rendezvous = "file://" + dir.path();
+  options.meeting.listen_host = "127.0.0.1";
   const Pair pair = Join(options);
   EXPECT_EQ(pair.other->layout().number, 1);
 }
@@ -187,8 +187,9 @@ TEST(HostGroupTest, WrongHostsAreRefusedByName) {
     std::string text;
   };
   const std::vector<Case> cases = {
-      {[](auto& o) { o.secret = "another"; }, StatusCode::kPermissionDenied, "another secret"},
-      {[](auto& o) { o.job = "other"; }, StatusCode::kPermissionDenied, "another job"},
+      {[](auto& o) { o.meeting.secret = "another"; }, StatusCode::kPermissionDenied,
+       "another secret"},
+      {[](auto& o) { o.meeting.job = "other"; }, StatusCode::kPermissionDenied, "another job"},
       {[](auto& o) { o.settings[1] = "--nproc=3"; }, StatusCode::kFailedPrecondition,
        "runs tandemrun with --nproc=3, the leading one with --nproc=2 [TD3015]"},
   };
@@ -196,7 +197,7 @@ TEST(HostGroupTest, WrongHostsAreRefusedByName) {
     HostGroupOptions options = Options(*FreePorts("127.0.0.1", 1));
     auto leading = JoinLater(options);
     const Time deadline = SteadyNow() + kWaitMax;
-    while (BindPort("127.0.0.1", std::stoi(options.rendezvous.substr(16))).ok() &&
+    while (BindPort("127.0.0.1", std::stoi(options.meeting.rendezvous.substr(16))).ok() &&
            SteadyNow() < deadline) {
       poll(nullptr, 0, 5);
     }

@@ -282,6 +282,8 @@ TEST_F(LaunchHostsTest, WrongCommandsAreRefused) {
       {{"--hosts=2", "--workers=1", "--servers=127.0.0.1:7000"}, "[TD1005]"},
       {{"--hosts=2", "--mode=local"}, "[TD1005]"},
       {{"--listen_host=127.0.0.1", "--nproc=1"}, "[TD1005]"},
+      {{"--hosts=1", "--listen_host=127.0.0.1", "--nproc=1"}, "[TD1005]"},
+      {{"--hosts=1:2", "--servers=2", "--workers=2"}, "[TD1005]"},
   };
   for (const auto& [args, code] : wrong) {
     StartHost(args);
