@@ -41,7 +41,7 @@ HostGroupOptions Options(int port, int hosts = 2) {
   return options;
 }
 
-std::future<Joined> JoinLater(HostGroupOptions options) {
+std::future<Joined> JoinLater(const HostGroupOptions& options) {
   return std::async(std::launch::async, [options] { return HostGroup::Join(options); });
 }
 
@@ -50,7 +50,7 @@ struct Pair {
 };
 
 // Returns two joined groups that have begun their job.
-Pair Join(HostGroupOptions options) {
+Pair Join(const HostGroupOptions& options) {
   auto first = JoinLater(options), second = JoinLater(options);
   Joined a = first.get(), b = second.get();
   EXPECT_TRUE(a.ok()) << a.status();
