@@ -312,7 +312,7 @@ Status SetMember(ServerProcessOptions* options) {
   if (server.standbys == 0) {
     return InvalidArgument("--member_fd has no effect without --standbys [TD1005]");
   }
-  // A standby connects to this address before it serves there itself.
+  // Clients and other members know this address before the process serves there.
   if (!server.rpc.listen.is_unix() && server.rpc.listen.port == 0) {
     return InvalidArgument(
         "--listen=%s: a server with standbys needs a port other than 0 [TD1004]; hint: choose one",
@@ -336,6 +336,7 @@ StatusOr<ServerProcessOptions> ProcessOptionsFromFlags() {
   options.status_listen = FLAGS_status_listen;
   options.health_listen = FLAGS_health_listen;
   options.launcher_fifo = FromEnv("TANDEM_LAUNCHER");
+  options.lease_file = FromEnv("TANDEM_LAUNCHER_LEASE");
   // Without tandemrun, nothing replaces lost trainers.
   options.server.replaces = !options.launcher_fifo.empty() && FromEnv("TANDEM_REPLACES") == "1";
   return options;

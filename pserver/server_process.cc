@@ -1,6 +1,7 @@
 #include "pserver/server_process.h"
 
 #include <signal.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <future>
@@ -14,6 +15,7 @@
 #include "common/base/mutex.h"
 #include "common/base/require.h"
 #include "common/http/status_page.h"
+#include "common/launcher/launcher_lease.h"
 #include "common/launcher/launcher_words.h"
 #include "common/rpc/admissions.h"
 #include "common/threads/stop_request.h"
@@ -30,6 +32,14 @@ namespace {
 int Fail(const Status& status, std::optional<ExitCode> code = std::nullopt) {
   std::fputs(ErrorText("tandem-pserver", status).c_str(), stderr);
   return code ? *code : ExitCodeOf(status);
+}
+
+void EndWithoutLauncher(Duration silent) {
+  std::fprintf(stderr,
+               "tandem-pserver: error: the tandemrun of this host has not run for %.1f s, so the "
+               "other hosts continue without this host [TD3016]\n",
+               Seconds(silent));
+  _exit(kExitLostPeer);
 }
 
 struct End {
@@ -127,6 +137,7 @@ class ServerProcess {
   Status StartMember();
   Status ServePages();
   void OnCommand(const MemberCommand& command, MemberChannel& channel);
+  Status Follow(Standby& standby, const MemberCommand& command);
   MemberReport Report() const;
   http::StatusDocument Document() const;
   // Makes `pserver` the server, or ends the process if it is an error.
@@ -176,7 +187,7 @@ Status ServerProcess::StartReplica() {
 Status ServerProcess::StartMember() {
   TD_REQUIRE(server_.standbys > 0);
   TD_ASSIGN_OR_RETURN(std::unique_ptr<Standby> standby,
-                      Standby::Start(server_, server_.rpc.listen, metrics_));
+                      Standby::Start(server_, std::nullopt, metrics_));
   {
     MutexLock lock(mu_);
     standby_ = std::move(standby);
@@ -240,7 +251,13 @@ http::StatusDocument ServerProcess::Document() const {
 
 void ServerProcess::OnCommand(const MemberCommand& command, MemberChannel& channel) {
   using Kind = MemberCommand::Kind;
-  if (command.kind == Kind::kReport) {
+  std::shared_ptr<Standby> standby;
+  {
+    MutexLock lock(mu_);
+    standby = standby_;
+  }
+  if (command.kind == Kind::kHold && standby != nullptr) standby->Hold();
+  if (command.kind == Kind::kReport || command.kind == Kind::kHold) {
     MemberReport report = Report();
     report.number = command.number;
     return channel.Send(report);
@@ -248,17 +265,24 @@ void ServerProcess::OnCommand(const MemberCommand& command, MemberChannel& chann
   if (command.kind == Kind::kRefuse) {
     return end_.Ask({FailedPrecondition("%s", command.text), std::nullopt});
   }
-  std::shared_ptr<Standby> standby;
-  {
-    MutexLock lock(mu_);
-    standby = standby_;
-  }
   if (standby == nullptr) {
     return end_.Ask({FailedPrecondition("this process is the primary already"), std::nullopt});
+  }
+  if (command.kind == Kind::kFollow) {
+    const Status status = Follow(*standby, command);
+    if (!status.ok()) end_.Ask({status, std::nullopt});
+    return;
   }
   BecomePrimary(command.kind == Kind::kBegin ? standby->Begin() : standby->Promote(command.number));
   MemberReport report = Report();
   if (report.primary) channel.Send(report);
+}
+
+Status ServerProcess::Follow(Standby& standby, const MemberCommand& command) {
+  TD_REQUIRE(command.kind == MemberCommand::Kind::kFollow);
+  TD_ASSIGN_OR_RETURN(const Endpoint primary, ParseEndpoint(command.text));
+  LOG(INFO) << "following member " << command.number << " at " << command.text;
+  return standby.Follow(primary);
 }
 
 MemberReport ServerProcess::Report() const {
@@ -349,6 +373,8 @@ int ServerProcess::Finish(const End& end) {
 int RunServer(ServerProcessOptions options) {
   BlockStopSignals();
   signal(SIGPIPE, SIG_IGN);
+  std::optional<LeaseWatch> lease;
+  if (!options.lease_file.empty()) lease.emplace(options.lease_file, EndWithoutLauncher);
   ServerProcess process(std::move(options));
   const StopRequests requests([&process](int) { process.end().Ask({}); }, EndBySignal);
   if (const Status started = process.Start(); !started.ok()) return Fail(started);

@@ -24,9 +24,10 @@ Standby::Standby(PserverOptions options, Metrics& metrics)
       promotions_(metrics.GetCounter("tandem_pserver_promotions_total",
                                      "Promotions of this process to the primary of its server")) {}
 
-Standby::~Standby() { follower_.reset(); }
+Standby::~Standby() { Hold(); }
 
-StatusOr<std::unique_ptr<Standby>> Standby::Start(PserverOptions options, const Endpoint& primary,
+StatusOr<std::unique_ptr<Standby>> Standby::Start(PserverOptions options,
+                                                  const std::optional<Endpoint>& primary,
                                                   Metrics& metrics) {
   if (options.standbys < 1) {
     return InvalidArgument(
@@ -40,28 +41,56 @@ StatusOr<std::unique_ptr<Standby>> Standby::Start(PserverOptions options, const 
   TD_ASSIGN_OR_RETURN(made->parts_, ServerParts::Open(made->options_, metrics));
   made->state_ = std::make_unique<FollowerState>(*made->parts_, made->options_.job);
   TD_RETURN_IF_ERROR(made->state_->Recover());
-  LogFollower::Options follow;
-  follow.job = made->options_.job;
-  follow.member = made->options_.member;
-  follow.incarnation = StandbyIncarnation();
-  follow.primary = primary;
-  follow.secret = made->options_.secret;
-  follow.tls = made->options_.rpc.tls;
-  follow.insecure_allow_network = made->options_.rpc.insecure_allow_network;
-  follow.on_step = [gauges = &made->gauges_](const LogFollower::Progress& progress) {
-    gauges->Show(progress);
-  };
-  TD_ASSIGN_OR_RETURN(made->follower_, LogFollower::Start(std::move(follow), *made->state_));
+  {
+    MutexLock lock(made->mu_);
+    made->held_.position = made->state_->position();
+  }
+  if (primary) TD_RETURN_IF_ERROR(made->Follow(*primary));
   return made;
 }
 
-LogFollower::Progress Standby::progress() const { return follower_->progress(); }
+Status Standby::Follow(const Endpoint& primary) {
+  if (parts_ == nullptr) return FailedPrecondition("the standby was promoted before [TD4029]");
+  Hold();
+  LogFollower::Options follow;
+  follow.job = options_.job;
+  follow.member = options_.member;
+  follow.incarnation = StandbyIncarnation();
+  follow.primary = primary;
+  follow.secret = options_.secret;
+  follow.tls = options_.rpc.tls;
+  follow.insecure_allow_network = options_.rpc.insecure_allow_network;
+  follow.on_step = [this](const LogFollower::Progress& progress) { gauges_.Show(progress); };
+  TD_ASSIGN_OR_RETURN(std::shared_ptr<LogFollower> follower,
+                      LogFollower::Start(std::move(follow), *state_));
+  MutexLock lock(mu_);
+  follower_ = std::move(follower);
+  return OkStatus();
+}
+
+void Standby::Hold() {
+  std::shared_ptr<LogFollower> follower;
+  {
+    MutexLock lock(mu_);
+    follower = follower_;
+  }
+  if (follower == nullptr) return;
+  follower->Stop();  // may wait for the end of a write
+  MutexLock lock(mu_);
+  held_ = follower->progress();
+  held_.position = state_->position();
+  follower_ = nullptr;
+}
+
+LogFollower::Progress Standby::progress() const {
+  MutexLock lock(mu_);
+  return follower_ != nullptr ? follower_->progress() : held_;
+}
 
 StatusOr<std::unique_ptr<Pserver>> Standby::Promote(uint64_t term) {
   if (parts_ == nullptr) return FailedPrecondition("the standby was promoted before [TD4029]");
-  follower_->Stop();
-  TD_RETURN_IF_ERROR(
-      state_->Promote(term, follower_->progress().primary_last, options_.replication));
+  Hold();
+  TD_RETURN_IF_ERROR(state_->Promote(term, progress().primary_last, options_.replication));
   promotions_.Add(1);
   gauges_.Clear();
   LOG(INFO) << "promoted to the primary of term " << term << " at log entry "
@@ -71,7 +100,7 @@ StatusOr<std::unique_ptr<Pserver>> Standby::Promote(uint64_t term) {
 
 StatusOr<std::unique_ptr<Pserver>> Standby::Begin() {
   if (parts_ == nullptr) return FailedPrecondition("the standby was promoted before [TD4029]");
-  follower_->Stop();
+  Hold();
   TD_RETURN_IF_ERROR(state_->Begin());
   LOG(INFO) << "began as the first primary of the server";
   return Pserver::Serve(options_, std::move(parts_), metrics_);

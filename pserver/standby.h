@@ -2,10 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/base/endpoint.h"
 #include "common/base/metrics.h"
+#include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "pserver/follower_gauges.h"
 #include "pserver/pserver.h"
@@ -15,18 +17,25 @@ namespace tandem::pserver {
 
 class FollowerState;
 
-// One running standby. Thread-safe, except for Promote and Begin. It listens nowhere before its
-// promotion.
+// One running standby. Thread-safe, except that Follow, Hold, Promote and Begin must not overlap.
+// It listens nowhere before its promotion.
 class Standby {
  public:
   // Restores the state in `options.data_dir` if there is one, then follows the server at `primary`,
-  // which need not be reachable yet. `options`: the options for the time after a promotion;
-  // `durability` must be kLogged and `standbys` at least 1. `metrics` must outlive the standby.
-  static StatusOr<std::unique_ptr<Standby>> Start(PserverOptions options, const Endpoint& primary,
+  // which need not be reachable yet; nullopt: follows no server before Follow. `options`: the
+  // options for the time after a promotion; `durability` must be kLogged and `standbys` at least 1.
+  // `metrics` must outlive the standby.
+  static StatusOr<std::unique_ptr<Standby>> Start(PserverOptions options,
+                                                  const std::optional<Endpoint>& primary,
                                                   Metrics& metrics);
   ~Standby();  // stops the standby immediately
 
   LogFollower::Progress progress() const;
+  // Follows the server at `primary` instead of another one. INVALID_ARGUMENT, PERMISSION_DENIED:
+  // as for LogFollower::Start; FAILED_PRECONDITION: the standby was promoted.
+  Status Follow(const Endpoint& primary);
+  // Stops following. From then on the state does not change, so the standby acknowledges no entry.
+  void Hold();
   // Stops following, and serves as the primary of `term`. The caller must know that
   // - no other server is or becomes the primary of this or a later term,
   // - of the standbys that a majority needs, none has a later term or more entries, and
@@ -49,7 +58,9 @@ class Standby {
   Counter& promotions_;
   std::unique_ptr<ServerParts> parts_;
   std::unique_ptr<FollowerState> state_;
-  std::unique_ptr<LogFollower> follower_;
+  mutable Mutex mu_;
+  std::shared_ptr<LogFollower> follower_ TD_GUARDED_BY(mu_);  // null: the standby follows nobody
+  LogFollower::Progress held_ TD_GUARDED_BY(mu_);             // the progress without a follower
 };
 
 }  // namespace tandem::pserver

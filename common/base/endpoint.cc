@@ -9,6 +9,7 @@ namespace tandem {
 namespace {
 
 constexpr std::string_view kUnix = "unix:";
+constexpr char kBetween = '|';  // between the addresses of one server
 
 StatusOr<Endpoint> ParsePath(std::string_view path) {
   const auto breaks_lists = [](unsigned char c) { return c < 0x20 || c == 0x7f || c == ','; };
@@ -57,14 +58,40 @@ StatusOr<Endpoint> ParseEndpoint(std::string_view text) {
   return endpoint;
 }
 
+StatusOr<Endpoint> ParseServerAddress(std::string_view text) {
+  const std::string whole(text);
+  if (text.find(kBetween) == text.npos) return ParseEndpoint(text);
+  std::vector<Endpoint> all;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t end = std::min(text.find(kBetween, begin), text.size());
+    TD_ASSIGN_OR_RETURN(Endpoint one, ParseEndpoint(text.substr(begin, end - begin)));
+    in_addr address;
+    if (one.port == 0 || inet_pton(AF_INET, one.host.c_str(), &address) != 1) {
+      return InvalidArgument(
+          "addresses \"%s\": a server with several addresses needs IPv4 addresses with ports "
+          "[TD1009]; hint: set --listen_host of tandemrun to the IPv4 address of each host",
+          whole);
+    }
+    all.push_back(std::move(one));
+    begin = end + 1;
+  }
+  Endpoint first = all[0];
+  first.others.assign(all.begin() + 1, all.end());
+  return first;
+}
+
 std::string ToString(const Endpoint& endpoint) {
   if (endpoint.is_unix()) return std::string(kUnix) + endpoint.path;
   const bool v6 = endpoint.host.find(':') != std::string::npos;
-  return (v6 ? "[" + endpoint.host + "]" : endpoint.host) + ":" + std::to_string(endpoint.port);
+  std::string text =
+      (v6 ? "[" + endpoint.host + "]" : endpoint.host) + ":" + std::to_string(endpoint.port);
+  for (const Endpoint& other : endpoint.others) text += kBetween + ToString(other);
+  return text;
 }
 
 bool IsLoopback(const Endpoint& endpoint) {
   if (endpoint.is_unix()) return true;
+  if (!std::ranges::all_of(endpoint.others, IsLoopback)) return false;
   if (endpoint.host == "localhost" || endpoint.host == "::1") return true;
   // Only a numeric address can be in 127.0.0.0/8: a name such as 127.0.0.1.example.org is no
   // loopback address.

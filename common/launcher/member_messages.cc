@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <sstream>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "common/base/require.h"
@@ -12,8 +14,8 @@
 namespace tandem {
 namespace {
 
-constexpr char kReport[] = "report", kBegin[] = "begin", kPromote[] = "promote",
-               kRefuse[] = "refuse", kState[] = "state";
+constexpr char kReport[] = "report", kHold[] = "hold", kFollow[] = "follow", kBegin[] = "begin",
+               kPromote[] = "promote", kRefuse[] = "refuse", kState[] = "state";
 
 Status BadMessage(const std::string& text) {
   return InvalidArgument("\"%s\" is not a message between tandemrun and a pserver", text);
@@ -31,6 +33,10 @@ std::string Encode(const MemberCommand& command) {
   switch (command.kind) {
     case MemberCommand::Kind::kReport:
       return absl::StrFormat("%s %d", kReport, command.number);
+    case MemberCommand::Kind::kHold:
+      return absl::StrFormat("%s %d", kHold, command.number);
+    case MemberCommand::Kind::kFollow:
+      return absl::StrFormat("%s %d %s", kFollow, command.number, command.text);
     case MemberCommand::Kind::kBegin:
       return kBegin;
     case MemberCommand::Kind::kPromote:
@@ -57,12 +63,23 @@ StatusOr<MemberCommand> DecodeMemberCommand(const std::string& text) {
     command.text = text.substr(std::min(text.size(), sizeof(kRefuse)));
     return command;
   }
-  const bool numbered = word == kReport || word == kPromote;
-  if (numbered && !(words >> command.number)) return BadMessage(text);
-  if ((!numbered && word != kBegin) || !AtEnd(words)) return BadMessage(text);
-  command.kind = word == kReport    ? MemberCommand::Kind::kReport
-                 : word == kPromote ? MemberCommand::Kind::kPromote
-                                    : MemberCommand::Kind::kBegin;
+  using Kind = MemberCommand::Kind;
+  const std::pair<const char*, Kind> kinds[] = {{kReport, Kind::kReport},
+                                                {kHold, Kind::kHold},
+                                                {kFollow, Kind::kFollow},
+                                                {kBegin, Kind::kBegin},
+                                                {kPromote, Kind::kPromote}};
+  const auto* const found =
+      std::ranges::find_if(kinds, [&word](const auto& kind) { return word == kind.first; });
+  if (found == std::end(kinds)) return BadMessage(text);
+  command.kind = found->second;
+  if (command.kind != Kind::kBegin && !(words >> command.number)) return BadMessage(text);
+  if (command.kind == Kind::kFollow) {
+    words >> std::ws;
+    std::getline(words, command.text);
+    if (command.text.empty()) return BadMessage(text);
+  }
+  if (!AtEnd(words)) return BadMessage(text);
   return command;
 }
 

@@ -11,11 +11,15 @@
 
 namespace tandem {
 
-// A command of tandemrun to a member. The member answers kReport with a MemberReport. After kBegin
-// or kPromote, the member sends a report with the number 0 as soon as it serves.
+// A command of tandemrun to a member. A member follows no primary until the first kFollow. It
+// answers kReport and kHold with a MemberReport. After kBegin or kPromote, the member sends a
+// report with the number 0 as soon as it serves.
 struct MemberCommand {
   enum class Kind : uint8_t {
     kReport,   // the member sends a MemberReport with the number `number`
+    kHold,     // like kReport, but a standby first stops following its primary, so that it
+               // acknowledges no further log entries of this primary
+    kFollow,   // a standby follows the primary at the address `text`, which is member `number`
     kBegin,    // the member becomes the first primary of the server, which has no state yet
     kPromote,  // the member becomes the primary; `number` is the number of its term
     kRefuse    // the process of the member ends with the error `text`

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "common/base/check.h"
+#include "common/base/require.h"
 #include "common/rpc/grpc_lifetime.h"
 
 namespace tandem::rpc {
@@ -65,6 +66,27 @@ StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const TlsFil
   return grpc::experimental::TlsCredentials(options);
 }
 
+namespace {
+
+// Connects to all addresses of a server at once, and calls the one that answers. Returns the target
+// for gRPC.
+std::string UseAllAddresses(const Endpoint& server, grpc::ChannelArguments& args) {
+  TD_REQUIRE(!server.others.empty());
+  args.SetLoadBalancingPolicyName("round_robin");
+  // Calls must leave an address whose host is lost, which gives no reset, while its successor
+  // answers at another address.
+  args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 1'000);
+  args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 4'000);
+  Endpoint first = server;
+  first.others.clear();
+  args.SetString(GRPC_ARG_DEFAULT_AUTHORITY, ToString(first));
+  std::string target = "ipv4:" + ToString(first);
+  for (const Endpoint& other : server.others) target += "," + ToString(other);
+  return target;
+}
+
+}  // namespace
+
 std::shared_ptr<grpc::Channel> MakeChannel(
     const Endpoint& server, const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
   KeepGrpcRunning();
@@ -86,6 +108,10 @@ std::shared_ptr<grpc::Channel> MakeChannel(
   args.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // gRPC must not retry calls, because Tandem retries them itself, with sequence numbers.
   args.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  if (!server.others.empty()) {
+    const std::string target = UseAllAddresses(server, args);
+    return grpc::CreateCustomChannel(target, credentials, args);
+  }
   Endpoint dialled = server;
   dialled.host = NumericLocalhost(server.host);
   if (dialled.host != server.host) {

@@ -28,8 +28,9 @@ int OnHost(const std::vector<ProcessEndpoint>& processes, int host) {
 int MostOnOneHost(const LaunchOptions& options) {
   int most = 0;
   for (int host = 0; host < options.hosts.count; ++host) {
-    most = std::max(
-        most, OnHost(options.pservers.endpoints, host) + OnHost(options.workers.endpoints, host));
+    most = std::max(most, OnHost(options.pservers.endpoints, host) +
+                              OnHost(options.workers.endpoints, host) +
+                              OnHost(options.pservers.standby_endpoints, host));
   }
   return most;
 }
@@ -41,6 +42,7 @@ std::vector<std::string> Settings(const LaunchOptions& options) {
       absl::StrFormat("--hosts=%d:%d", options.hosts.least, options.hosts.count),
       absl::StrFormat("%d trainers", options.workers.endpoints.size()),
       absl::StrFormat("%d pservers", options.pservers.endpoints.size()),
+      absl::StrFormat("--standbys=%d", options.pservers.standbys),
       absl::StrFormat("a minimum of %d ranks", options.workers.ranks_least),
       absl::StrFormat("--max_restarts=%d", options.supervision.max_restarts),
       absl::StrFormat("--durability=%s", options.pservers.durability),
@@ -55,7 +57,8 @@ std::vector<std::string> Settings(const LaunchOptions& options) {
 void Apply(const HostLayout& layout, LaunchOptions& options) {
   TD_REQUIRE(layout.hosts.size() == static_cast<size_t>(options.hosts.count));
   std::vector<int> used(layout.hosts.size(), 0);  // number of ports in use on each host
-  for (auto* const processes : {&options.pservers.endpoints, &options.workers.endpoints}) {
+  for (auto* const processes : {&options.pservers.endpoints, &options.workers.endpoints,
+                                &options.pservers.standby_endpoints}) {
     for (ProcessEndpoint& e : *processes) {
       const auto number = static_cast<size_t>(e.host_number);
       const JobHost& host = layout.hosts[number];
@@ -105,8 +108,11 @@ StatusOr<std::unique_ptr<HostGroup>> JoinHosts(const Environment& env, const std
   if (options.security.make_tls) {
     group.make_certificates = [&options](const std::vector<JobHost>& hosts) {
       std::set<std::string> addresses;
-      for (const ProcessEndpoint& e : options.pservers.endpoints) {
-        addresses.insert(hosts[static_cast<size_t>(e.host_number)].address);
+      for (const auto* const list :
+           {&options.pservers.endpoints, &options.pservers.standby_endpoints}) {
+        for (const ProcessEndpoint& e : *list) {
+          addresses.insert(hosts[static_cast<size_t>(e.host_number)].address);
+        }
       }
       return MakeJobCertificates(options.job_name, {addresses.begin(), addresses.end()});
     };

@@ -17,6 +17,30 @@ std::string LogPath(const LaunchPlan& plan, const char* kind, int rank) {
   return absl::StrFormat("%s/%s.%d", plan.log_dir, kind, rank);
 }
 
+// Returns the address of member `member` of pserver `index`.
+const ProcessEndpoint& MemberEndpoint(const PserverOptions& pservers, int index, int member) {
+  TD_REQUIRE(index >= 0 && member >= 0 && member <= pservers.standbys);
+  const auto server = static_cast<size_t>(index);
+  if (member == 0 || pservers.standby_endpoints.empty()) return pservers.endpoints[server];
+  const auto standbys = static_cast<size_t>(pservers.standbys);
+  return pservers.standby_endpoints[server * standbys + static_cast<size_t>(member - 1)];
+}
+
+// Returns the addresses of all pservers, separated by commas. The addresses of the members of one
+// pserver are separated by '|' (common/base/endpoint.h).
+std::string ServerAddresses(const PserverOptions& pservers) {
+  std::vector<std::string> servers;
+  const bool spread = !pservers.standby_endpoints.empty();
+  for (size_t i = 0; i < pservers.endpoints.size(); ++i) {
+    std::vector<std::string> members;
+    for (int m = 0; m <= (spread ? pservers.standbys : 0); ++m) {
+      members.push_back(MemberEndpoint(pservers, static_cast<int>(i), m).Text());
+    }
+    servers.push_back(absl::StrJoin(members, "|"));
+  }
+  return absl::StrJoin(servers, ",");
+}
+
 // Returns the environment variables that every process of the job gets.
 Environment CommonEnvironment(const LaunchOptions& options, const LaunchPlan& plan) {
   Environment env;
@@ -29,7 +53,7 @@ Environment CommonEnvironment(const LaunchOptions& options, const LaunchPlan& pl
   }
   if (options.has_servers()) {
     env["TANDEM_PSERVERS"] = env["PADDLE_PSERVERS_IP_PORT_LIST"] =
-        JoinEndpoints(options.pservers.endpoints);
+        ServerAddresses(options.pservers);
   }
   if (options.workers.heter > 0) {
     env["TANDEM_HETER_WORKERS"] = std::to_string(options.workers.heter);
@@ -96,7 +120,7 @@ ProcessPlan Pserver(const LaunchOptions& options, const ServerSettings& settings
   // Member 0 has the directory, the log and the audit log of a pserver without standbys.
   const std::string number =
       member <= 0 ? std::to_string(index) : absl::StrFormat("%d.member-%d", index, member);
-  p.endpoint = options.pservers.endpoints[static_cast<size_t>(index)];
+  p.endpoint = MemberEndpoint(options.pservers, index, std::max(member, 0));
   p.argv = {options.pservers.program, "--listen=" + p.endpoint.Text(),
             "--index=" + std::to_string(index), "--job=" + plan.job_name,
             "--trainers=" + std::to_string(plan.trainers)};
@@ -130,6 +154,8 @@ ProcessPlan Pserver(const LaunchOptions& options, const ServerSettings& settings
   p.env = CommonEnvironment(options, plan);
   p.env["TRAINING_ROLE"] = "PSERVER";
   p.env["TANDEM_SERVER_INDEX"] = std::to_string(index);
+  // A primary whose tandemrun is stopped must not serve beside its successor on another host.
+  if (options.hosts.several()) p.env["TANDEM_LAUNCHER_LEASE"] = LeaseFile(plan);
   // The pserver's address is always POD_IP:PADDLE_PORT, even if it is unix:/PATH.
   const std::string address = p.endpoint.Text();
   p.env["POD_IP"] = address.substr(0, address.find(':'));
@@ -141,8 +167,8 @@ ProcessPlan Pserver(const LaunchOptions& options, const ServerSettings& settings
 // Adds the pservers of this host, with their standbys.
 void AddPservers(const LaunchOptions& options, const ServerSettings& settings, LaunchPlan& plan) {
   for (int i = 0; i < plan.servers; ++i) {
-    if (!options.pservers.endpoints[static_cast<size_t>(i)].local) continue;
     for (int m = 0; m <= plan.standbys; ++m) {
+      if (!MemberEndpoint(options.pservers, i, m).local) continue;
       plan.processes.push_back(Pserver(options, settings, plan, i, plan.standbys == 0 ? -1 : m));
     }
   }
@@ -313,6 +339,22 @@ bool HasRemote(const LaunchOptions& options) {
          std::any_of(options.workers.endpoints.begin(), options.workers.endpoints.end(), remote);
 }
 
+// Returns the members of each pserver; empty: the pservers have no standbys.
+std::vector<ServerPlace> Members(const PserverOptions& pservers) {
+  std::vector<ServerPlace> places;
+  if (pservers.standbys == 0) return places;
+  for (size_t i = 0; i < pservers.endpoints.size(); ++i) {
+    ServerPlace place;
+    for (int m = 0; m <= pservers.standbys; ++m) {
+      const ProcessEndpoint& e = MemberEndpoint(pservers, static_cast<int>(i), m);
+      place.hosts.push_back(e.host_number);
+      place.addresses.push_back(e.Text());
+    }
+    places.push_back(std::move(place));
+  }
+  return places;
+}
+
 std::vector<int> HostNumbers(const std::vector<ProcessEndpoint>& processes) {
   std::vector<int> numbers;
   for (const ProcessEndpoint& e : processes) numbers.push_back(e.host_number);
@@ -469,8 +511,10 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   plan.quorum = options.pservers.replication != "async";
   plan.replicas = options.pservers.replicas;
   plan.pserver_data_dir = options.pservers.data_dir;
-  plan.pservers = JoinEndpoints(options.pservers.endpoints);
-  plan.hosts = {HostNumbers(options.workers.endpoints), HostNumbers(options.pservers.endpoints)};
+  plan.pservers = ServerAddresses(options.pservers);
+  plan.hosts = {HostNumbers(options.workers.endpoints), HostNumbers(options.pservers.endpoints),
+                Members(options.pservers)};
+  plan.hosts.several = options.hosts.several();
   plan.workers = static_cast<int>(options.workers.endpoints.size());
   plan.heter_workers = options.workers.heter;
   plan.trainers = plan.workers - plan.heter_workers;

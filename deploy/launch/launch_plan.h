@@ -7,6 +7,7 @@
 
 #include "common/base/status.h"
 #include "deploy/launch/hosts/host_messages.h"
+#include "deploy/launch/hosts/server_groups.h"
 #include "deploy/launch/options/launch_options.h"
 #include "deploy/launch/process/process.h"
 
@@ -49,10 +50,13 @@ struct ProcessPlan {
   std::string Name() const;
 };
 
-// The number of the host of each trainer and of each pserver, by rank (deploy/launch/hosts).
+// The number of the host of each trainer and of each pserver, by rank, and the members of each
+// pserver with standbys (deploy/launch/hosts).
 struct HostsOfRanks {
   std::vector<int> workers, pservers;
+  std::vector<ServerPlace> members;
   bool remote_workers = false;  // true: some trainers are not on this host
+  bool several = false;         // true: one tandemrun runs on each of several hosts
 };
 
 // The certificates of a job.
@@ -80,9 +84,10 @@ struct LaunchPlan {
   int replicas = 0;              // number of read replicas of each pserver
   std::string pserver_data_dir;  // directory of the pservers' state; empty: none
   int heter_workers = 0;         // number of heter workers, which have the highest worker numbers
-  std::string pservers;          // addresses of all pservers, such as "a:1,b:2"
-  int trainers = 0;              // number of trainers for which the pservers wait
-  HostsOfRanks hosts;            // the hosts of trainers and pservers
+  // Addresses of all pservers, such as "a:1,b:2", or "a:1|b:1" for a pserver with a standby.
+  std::string pservers;
+  int trainers = 0;                     // number of trainers for which the pservers wait
+  HostsOfRanks hosts;                   // the hosts of trainers and pservers
   bool insecure_allow_network = false;  // true: network traffic without encryption is allowed
   // Path of the FIFO to which processes report their waits (rank_reports.h). Empty: no FIFO.
   std::string silent_fifo;

@@ -65,8 +65,14 @@ Status PserverSockets::Open(const LaunchPlan& plan) {
   TD_REQUIRE(sockets_.empty());
   for (const ProcessPlan& p : plan.processes) {
     if (p.role == Role::kReplica) TD_RETURN_IF_ERROR(Reserve(p));
-    // The members of a pserver have one address.
-    if (p.role != Role::kPserver || p.endpoint.is_unix() || p.member > 0) continue;
+    if (p.role != Role::kPserver || p.endpoint.is_unix()) continue;
+    // A standby on another host than its primary does not listen, so that clients find the primary.
+    if (p.member >= 0 && plan.hosts.several) {
+      TD_RETURN_IF_ERROR(Reserve(p));
+      continue;
+    }
+    // The members of a pserver on one host have one address.
+    if (p.member > 0) continue;
     StatusOr<rpc::Listening> listening = rpc::ListenOn({p.endpoint.host, p.endpoint.port});
     if (!listening.ok()) {
       return Unavailable(
@@ -80,7 +86,6 @@ Status PserverSockets::Open(const LaunchPlan& plan) {
 }
 
 Status PserverSockets::Reserve(const ProcessPlan& replica) {
-  TD_REQUIRE(replica.role == Role::kReplica);
   if (!replica.endpoint.is_unix()) {
     TD_ASSIGN_OR_RETURN(Fd fd, BindPort(replica.endpoint.host, replica.endpoint.port));
     reserved_.push_back(std::move(fd));

@@ -51,6 +51,8 @@ JobDirector::Settings DirectorSettings(const LaunchPlan& plan, int max_restarts,
   JobDirector::Settings settings;
   settings.host_of = plan.hosts.workers;
   settings.pserver_hosts = plan.hosts.pservers;
+  settings.members = plan.hosts.members;
+  settings.quorum = plan.quorum;
   settings.callers_per_worker = CallersPerWorker(plan);
   settings.ranks_least = plan.ranks_least;
   settings.max_restarts = max_restarts;
@@ -68,7 +70,7 @@ Supervisor::Supervisor(const LaunchPlan& plan, Options options, std::unique_ptr<
       started_(SteadyNow()),
       journal_(plan.log_dir, options_.name),
       processes_(CallersPerWorker(plan)),
-      groups_(plan, journal_, processes_),
+      members_(processes_),
       stop_(std::chrono::seconds(options_.grace_s)),
       world_(plan.world_file, plan.ranks_least),
       failure_(started_) {}
@@ -155,12 +157,13 @@ Status Supervisor::Start(const ProcessPlan& plan, bool again, bool member) {
     request.env["TANDEM_RESTARTED"] = "1";
   }
   TD_RETURN_IF_ERROR(OpenOutput(*process, request));
-  TD_ASSIGN_OR_RETURN(const Fd member_end, groups_.Open(*process, request));
+  TD_ASSIGN_OR_RETURN(const Fd member_end, members_.Open(*process, request));
   TD_RETURN_IF_ERROR(process->Start(request));
   NoteOnAllHosts("started", *process, "");
-  const JobProcess& started = *process;
   processes_.Add(std::move(process));
-  groups_.OnStarted(started);
+  if (plan.member >= 0) {
+    ReportMembers({{MemberNews::Kind::kStarted, plan.rank, plan.member, {}}});
+  }
   return OkStatus();
 }
 
@@ -196,11 +199,11 @@ void Supervisor::Loop() {
     while (read(signals_.get(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
       OnSignal(static_cast<int>(info.ssi_signo));
     }
+    if (!stop_.stopping()) ReportMembers(members_.Receive());
     HandleReports();
     OnEnded(processes_.CollectEnded());
     CarryOutOrders();
     StartReplicas();
-    if (!stop_.stopping()) groups_.Step(SteadyNow());
     Advance();
     for (const auto& process : processes_.all()) journal_.NoteLoss(process->log->lost());
   }
@@ -221,7 +224,7 @@ void Supervisor::WaitForEvents() {
   }
   // While a job stops, the supervisor does not read the reports of pservers' members.
   std::vector<pollfd> fds;
-  if (!stop_.stopping()) fds = groups_.Sockets();
+  if (!stop_.stopping()) fds = members_.Sockets();
   for (const pollfd& socket : group_->Sockets()) fds.push_back(socket);
   fds.push_back({signals_.get(), POLLIN, 0});
   fds.push_back({reports_.fd(), POLLIN, 0});
@@ -281,15 +284,22 @@ void Supervisor::HandleReports() {
     group_->Report({.kind = JobReport::Kind::kReady, .number = rank});
   }
   for (const ProcessWait& wait : reports.waits) OnWait(wait);
-  for (const int rank : reports.promoted) Promote(rank);
+  for (const int rank : reports.promoted) {
+    group_->Report({.kind = JobReport::Kind::kPromote, .number = rank});
+  }
 }
 
 void Supervisor::OnWait(const ProcessWait& wait) {
   if (stop_.stopping() || failure_.known()) return;
+  const JobProcess* const process = processes_.Find(wait.whom);
+  // The director knows the state of the members of a pserver, and the processes of other hosts.
+  if (process != nullptr && process->plan->member < 0) return JudgeWait(wait);
+  group_->Report({.kind = JobReport::Kind::kWait, .wait = wait});
+}
+
+void Supervisor::JudgeWait(const ProcessWait& wait) {
+  if (stop_.stopping() || failure_.known()) return;
   JobProcess* const process = processes_.Find(wait.whom);
-  if (process == nullptr && !group_->alone()) {
-    group_->Report({.kind = JobReport::Kind::kWait, .wait = wait});
-  }
   if (process == nullptr) return;
   const WaitVerdict verdict = process->Judge(wait, SteadyNow());
   if (verdict == WaitVerdict::kIgnore) return;
@@ -301,9 +311,6 @@ void Supervisor::OnWait(const ProcessWait& wait) {
         Seconds(process->here ? wait.limit : wait.start_limit)));
     return;
   }
-  // While a standby of the pserver is missing, pushes to the pserver wait for the standby. Such a
-  // wait is no reason to kill the pserver. ServerGroups kills members that do not reply.
-  if (process->plan->member >= 0 && !groups_.IsWhole(process->plan->rank)) return;
   const std::string text = absl::StrFormat("%s has waited for it for %.1f s",
                                            processes_.NameOf(wait.who), Seconds(wait.waited));
   journal_.Say(absl::StrFormat("%s does not reply (%s): killing it", name, text));
@@ -315,41 +322,34 @@ void Supervisor::OnWait(const ProcessWait& wait) {
   group_->Report(report);
 }
 
-std::string Supervisor::ObstacleToPromotion(int rank) const {
-  if (stop_.stopping() || failure_.known()) return "the job is stopping";
-  const JobProcess* const primary = processes_.Find({"pserver", rank});
-  if (primary == nullptr || primary->plan->member < 0) return "it has no primary with standbys now";
-  if (primary->stuck) return "its primary was killed a moment ago";
-  const auto& all = processes_.all();
-  if (std::none_of(all.begin(), all.end(), [rank](const auto& p) {
-        return p->is(Role::kPserver) && p->plan->rank == rank && p->standby && p->running();
-      })) {
-    return "no standby is running";
+void Supervisor::ReportMembers(const std::vector<MemberNews>& news) {
+  for (const MemberNews& one : news) {
+    group_->Report({.kind = JobReport::Kind::kMember, .member = one});
   }
-  // The killed processes that have not ended yet need a restart too.
-  const auto killed = std::count_if(all.begin(), all.end(), [](const auto& p) {
-    return p->running() && (p->stuck || p->unresponsive > Duration::zero());
-  });
-  if (restarts_ + killed >= options_.max_restarts) {
-    return absl::StrFormat(
-        "the old primary needs a restart, and %d of %d restarts are used (--max_restarts)",
-        restarts_ + killed, options_.max_restarts);
-  }
-  return primary->plan->can_return && !over_ ? "" : "the job is ending";
 }
 
-void Supervisor::Promote(int rank) {
-  const std::string name = absl::StrFormat("pserver %d", rank);
-  const std::string obstacle = ObstacleToPromotion(rank);
-  if (!obstacle.empty()) {
-    journal_.Say(absl::StrFormat("tandem promote: %s keeps its primary: %s", name, obstacle));
-    return journal_.Note("not promoted", name, 0, obstacle);
-  }
-  JobProcess* const primary = processes_.Find({"pserver", rank});
-  journal_.Say(absl::StrFormat("tandem promote: killing %s, so that a standby replaces it",
-                               primary->plan->Name()));
-  journal_.Note("replaced", primary->plan->Name(), primary->process->pid(), "tandem promote");
-  primary->Signal(SIGKILL);
+void Supervisor::OnPrimary(const JobOrder& order) {
+  JobProcess* const process = FindRunning(order.process);
+  if (process == nullptr) return;
+  process->standby = false;
+  // The times for which trainers have waited until now were waits for the previous primary. They do
+  // not count as waits for this process, which is considered to start now.
+  process->started = SteadyNow();
+  process->here = true;
+  NoteOnAllHosts("promoted", *process, order.text);
+}
+
+void Supervisor::Kill(const JobOrder& order) {
+  JobProcess* const process = FindRunning(order.process);
+  if (stop_.stopping() || process == nullptr || process->stuck) return;
+  const bool silent = order.event == "silent";
+  const std::string& name = order.process;
+  journal_.Say(
+      silent ? absl::StrFormat("%s does not reply (%s): killing it", name, order.text)
+             : absl::StrFormat("%s: killing %s, so that a standby replaces it", order.text, name));
+  NoteOnAllHosts(order.event.c_str(), *process, order.text);
+  if (silent) process->unresponsive = std::chrono::seconds(order.number);
+  process->Signal(SIGKILL);
 }
 
 // ---- Ended processes ----------------------------------------------------------------------------
@@ -357,9 +357,6 @@ void Supervisor::Promote(int rank) {
 void Supervisor::OnEnded(std::vector<JobProcess*> ended) {
   for (const JobProcess* process : ended) {
     NoteOnAllHosts("ended", *process, process->exit().Text());
-    // ServerGroups chooses a new primary when it learns that a primary has ended. No new primary is
-    // needed if the job stops, or if the pserver was drained.
-    if (!stop_.stopping() && !IsDrained(*process)) groups_.OnEnded(*process);
   }
   HandleReplicas(ended);
   if (!stop_.stopping()) ReleaseDrained(ended);
@@ -399,6 +396,10 @@ bool Supervisor::WasStopped(const JobProcess& process) const {
 ProcessEnd Supervisor::EndOf(JobProcess& process) const {
   ProcessEnd end{.name = process.plan->Name(), .can_return = process.plan->can_return};
   if (process.is(Role::kTrainer)) end.rank = process.plan->rank;
+  if (process.plan->member >= 0) {
+    end.server = process.plan->rank;
+    end.server_member = process.plan->member;
+  }
   if (process.running()) {  // it hangs, and was killed
     end.killed = end.lost = end.failed = true;
   } else {
@@ -410,6 +411,14 @@ ProcessEnd Supervisor::EndOf(JobProcess& process) const {
   }
   if (end.failed) end.failure = failure_.Describe(process);
   return end;
+}
+
+JobProcess* Supervisor::FindRunning(const std::string& name) const {
+  TD_REQUIRE(!name.empty());
+  for (const auto& process : processes_.all()) {
+    if (process->running() && process->plan->Name() == name) return process.get();
+  }
+  return nullptr;
 }
 
 JobProcess* Supervisor::FindEnded(const std::string& name) const {
@@ -558,9 +567,15 @@ void Supervisor::CarryOut(const JobOrder& order) {
     case Kind::kRelease:
       return Leave(order.number);
     case Kind::kWait:
-      return OnWait(order.wait);
+      return JudgeWait(order.wait);
+    case Kind::kMember:
+      return members_.Send(order.server, order.server_member, order.command);
+    case Kind::kPrimary:
+      return OnPrimary(order);
+    case Kind::kKill:
+      return Kill(order);
     case Kind::kNote:
-      journal_.Note(order.event.c_str(), order.process, 0, order.text);
+      if (!order.event.empty()) journal_.Note(order.event.c_str(), order.process, 0, order.text);
       if (!order.shown.empty()) journal_.Say(order.shown);
       return;
   }

@@ -13,11 +13,11 @@
 #include "deploy/launch/job_journal.h"
 #include "deploy/launch/job_processes.h"
 #include "deploy/launch/launch_plan.h"
+#include "deploy/launch/member_sockets.h"
 #include "deploy/launch/process/process.h"
 #include "deploy/launch/pserver_sockets.h"
 #include "deploy/launch/rank_reports.h"
 #include "deploy/launch/replica_restarts.h"
-#include "deploy/launch/server_groups.h"
 #include "deploy/launch/stop_sequence.h"
 #include "deploy/launch/world_membership.h"
 
@@ -69,14 +69,15 @@ class Supervisor {
   void CarryOut(const JobOrder& order);
   // Adds an event about a process of this host to the events of all hosts.
   void NoteOnAllHosts(const char* event, const JobProcess& process, const std::string& text);
-  // Handles a report that a process waits for another process. Warns the user. If the wait has
-  // reached its limit, the awaited process hangs, and OnWait kills it.
+  // Handles a report that a process waits for another process.
   void OnWait(const ProcessWait& wait);
-  // Handles a request to make a standby of pserver `rank` its primary. Kills the present primary,
-  // which is restarted as a standby. If this is not possible, tells the user why.
-  void Promote(int rank);
-  // Returns why a standby of pserver `rank` cannot become its primary now; "": it can.
-  std::string ObstacleToPromotion(int rank) const;
+  // Warns the user of a wait for a process of this host. If the wait has reached its limit, the
+  // awaited process hangs, and JudgeWait kills it.
+  void JudgeWait(const ProcessWait& wait);
+  // A standby of this host has become the primary of its pserver.
+  void OnPrimary(const JobOrder& order);
+  void Kill(const JobOrder& order);
+  void ReportMembers(const std::vector<MemberNews>& news);
   void OnEnded(std::vector<JobProcess*> ended);
   // Returns whether another program stopped the pserver, which ended while trainers are running.
   // tandemrun itself stops pservers after the trainers.
@@ -86,6 +87,7 @@ class Supervisor {
     return processes_.AnyRunning(Role::kTrainer) || (!group_->alone() && !finished_);
   }
   ProcessEnd EndOf(JobProcess& process) const;
+  JobProcess* FindRunning(const std::string& name) const;
   JobProcess* FindEnded(const std::string& name) const;
   bool IsDrained(const JobProcess& process) const;  // true: a drained pserver
   // Removes drained pservers from `ended`, because the job does not need these pservers.
@@ -117,7 +119,7 @@ class Supervisor {
   PserverSockets sockets_;
   JobJournal journal_;
   JobProcesses processes_;
-  ServerGroups groups_;
+  MemberSockets members_;
   StopSequence stop_;
   WorldMembership world_;
   FirstFailure failure_;

@@ -26,6 +26,10 @@ SimGroup::SimGroup(int index, const SimServerOptions& options, bool deaths_while
     made.group.member = m;
     made.group.network = &network;
     made.group.address = this;
+    made.group.primary = [this](int member) {
+      SimServer& server = *Of(member).server;
+      return server.serves() ? &server : nullptr;
+    };
     made.group.on_term = [this](int member, const LogTerm& term, uint64_t last) {
       OnTerm(member, term, last);
     };
@@ -316,7 +320,6 @@ void SimGroup::Pause(int member, Duration pause) {
 }
 
 void SimGroup::LoseContact(Duration pause) {
-  CHECK_EQ(members(), 2);
   SimServer* const server = primary();
   if (server == nullptr) return;
   for (int m = 0; m < members(); ++m) {

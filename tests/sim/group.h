@@ -1,12 +1,12 @@
 // A server with standbys in a simulated job: its members, and the launcher, which decides with the
-// product's ServerGroup which member is the primary (deploy/launch/server_groups.cc).
+// product's ServerGroup which member is the primary (deploy/launch/hosts/server_groups.cc).
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "deploy/launch/server_group.h"
+#include "deploy/launch/hosts/server_group.h"
 #include "tests/sim/network.h"
 #include "tests/sim/server.h"
 
@@ -53,8 +53,7 @@ class SimGroup final : public SimAddress {
   // Pauses a member. The launcher kills it if it does not reply for some seconds.
   void Pause(int member, Duration pause);
   // Makes the launcher believe that the primary has died, and promote a standby, although the old
-  // primary still runs or is paused. After the time `pause`, kills the old primary. REQUIRES: there
-  // is only one standby.
+  // primary still runs or is paused. After the time `pause`, kills the old primary.
   void LoseContact(Duration pause);
 
   // Returns whether the group is whole: all members run, and each standby has all log entries of

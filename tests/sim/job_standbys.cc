@@ -84,7 +84,7 @@ void SimJob::PauseMember(SimGroup& group) {
   ++report_.pauses;
   // The launcher kills a member that has been paused for more than about 6 s.
   const Duration pause = world_.Chance(0.3) ? seconds(20) : Pause(3000);
-  if (plan_.standbys > 1 || world_.Chance(0.5)) {
+  if (world_.Chance(0.5)) {
     return group.Pause(static_cast<int>(world_.Below(static_cast<uint64_t>(group.members()))),
                        pause);
   }

@@ -63,6 +63,7 @@ Status SimServer::StartMember() {
   world_.Note("member up", static_cast<uint64_t>(node()),
               found.has_state ? found.last : UINT64_MAX);
   life_->standby->Start();
+  if (options_.group.replica) life_->standby->Follow();
   return OkStatus();
 }
 
@@ -164,25 +165,38 @@ void SimServer::OnCommand(const MemberCommand& command, const SendReport& send, 
   const auto again = [this, command, send, end] { OnCommand(command, send, end); };
   if (life->paused) return life->held.push_back(again);
   if (life->changes_role) return life->commands.push_back(again);
-  if (command.kind == Kind::kReport) {
-    MemberReport report = Report();
-    report.number = command.number;
-    return send(report);
-  }
+  const auto report = [this, command, send] {
+    MemberReport state = Report();
+    state.number = command.number;
+    send(state);
+  };
+  const bool holds = command.kind == Kind::kHold && life->standby != nullptr;
+  if (command.kind == Kind::kReport || (command.kind == Kind::kHold && !holds)) return report();
   if (command.kind == Kind::kRefuse) return end(FailedPrecondition("%s", command.text));
   if (life->standby == nullptr)
     return end(FailedPrecondition("the process is the primary already"));
+  const auto changed = [life] {
+    life->changes_role = false;
+    for (auto& next : std::exchange(life->commands, {})) life->After(Duration::zero(), next);
+  };
   life->changes_role = true;
-  life->standby->Stop([this, life, command, send, end] {
+  if (holds || command.kind == Kind::kFollow) {
+    return life->standby->Stop([life, command, report, changed] {
+      if (*life->dead) return;
+      if (command.kind == Kind::kHold) report();
+      if (command.kind == Kind::kFollow) life->standby->Follow(static_cast<int>(command.number));
+      changed();
+    });
+  }
+  life->standby->Stop([this, life, command, send, end, changed] {
     const Status status = command.kind == Kind::kBegin
                               ? life->standby->Begin()
                               : life->standby->Promote(command.number, options_.replication);
     if (*life->dead) return;
     if (!status.ok()) return end(status);
     life->standby = nullptr;
-    life->changes_role = false;
     send(Report());
-    for (auto& next : std::exchange(life->commands, {})) life->After(Duration::zero(), next);
+    changed();
   });
 }
 

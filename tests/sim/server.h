@@ -43,7 +43,9 @@ struct SimMemberOptions {
   int member = 0;
   bool replica = false;           // the process follows a server and answers readers
   SimNetwork* network = nullptr;  // the network between members and replicas
-  SimAddress* address = nullptr;  // the address of the primary, which standbys and replicas call
+  SimAddress* address = nullptr;  // the address of the primary, which replicas call
+  // Returns a member if it serves as a primary, current or stale; null: it does not.
+  std::function<SimServer*(int member)> primary = {};
   // Called when the process has begun a term as the primary. `last`: number of the last log entry
   // that the new term has from earlier terms.
   std::function<void(int member, const LogTerm& term, uint64_t last)> on_term;

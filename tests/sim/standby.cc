@@ -28,6 +28,7 @@ struct SimStandby::OneCall {
 
 SimStandby::SimStandby(SimServer::Life& life, int node)
     : life_(life),
+      node_(node),
       process_(std::make_shared<SimProcess>(life.world, node)),
       state_(life, life.options.job, [this] { StopServing(); }) {}
 
@@ -55,15 +56,19 @@ void SimStandby::OnStep() {
 
 // ---- Following ----------------------------------------------------------------------------------
 
-void SimStandby::Start() {
-  progress_.position = state_.position();
-  started_ = true;
+void SimStandby::Start() { progress_.position = state_.position(); }
+
+void SimStandby::Follow(int primary) {
+  CHECK(ended_);
+  primary_ = primary;
+  stop_ = ended_ = false;
+  process_ = std::make_shared<SimProcess>(life_.world, node_);
   process_->Start([this, weak = life_.weak_from_this()] {
-    if (const auto life = weak.lock()) Follow();
+    if (const auto life = weak.lock()) Run();
   });
 }
 
-void SimStandby::Follow() {
+void SimStandby::Run() {
   LogFetcher fetcher({.job = life_.options.job,
                       .member = life_.options.group.member,
                       .incarnation = life_.number,
@@ -98,7 +103,7 @@ void SimStandby::Stop(std::function<void()> then) {
 // running), an event kills the process later, because a fiber cannot be ended while it runs.
 void SimStandby::Kill() {
   stop_ = true;
-  if (!started_) return;
+  if (ended_) return;
   if (!process_->running()) return process_->Kill();
   // The life may be ending already. Then the process alone remains until the event.
   life_.world.After(Duration::zero(), [life = life_.weak_from_this().lock(), process = process_] {
@@ -128,7 +133,8 @@ Status SimStandby::Call(rpc::PserverCall call, const google::protobuf::Message& 
     process->After(process->world().Between(milliseconds(1), milliseconds(400)),
                    [one] { one->End(Unavailable("the connection was lost")); });
   };
-  SimServer* const to = life_.options.group.address->Listener();
+  const SimMemberOptions& group = life_.options.group;
+  SimServer* const to = primary_ >= 0 ? group.primary(primary_) : group.address->Listener();
   const int node = process_->node();
   if (to == nullptr) {
     break_off();

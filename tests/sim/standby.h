@@ -28,11 +28,14 @@ class SimStandby final : public PrimaryCalls {
   ~SimStandby() override;
 
   Status Recover() { return state_.Recover(); }  // restores the state from the disk
-  void Start();  // starts to follow the primary. REQUIRES: Recover returned OK.
+  void Start();                                  // REQUIRES: Recover returned OK.
+  // Follows member `primary` of the server, or its address if this is a replica. REQUIRES: Start
+  // was called, and the standby follows no primary.
+  void Follow(int primary = -1);
   StandbyState::Position position() const { return state_.position(); }
   // Returns the position in the log after the last complete step, like Standby::progress.
   StandbyState::Position reported() const { return progress_.position; }
-  // Stops following the primary, then calls `then`. From then on the state does not change.
+  // Stops following the primary, then calls `then`. The state does not change until Follow.
   void Stop(std::function<void()> then);
   void Kill();  // called when the process has died
   void Pause() { process_->Pause(); }
@@ -57,7 +60,7 @@ class SimStandby final : public PrimaryCalls {
 
  private:
   struct OneCall;
-  void Follow();
+  void Run();  // the body of the fiber
   void StopServing();
   void OnStep();
   void Rest();  // waits for the pause in LogFollower::Options, but at most until Stop is called
@@ -65,12 +68,14 @@ class SimStandby final : public PrimaryCalls {
               google::protobuf::Message* reply);
 
   SimServer::Life& life_;
-  const std::shared_ptr<SimProcess> process_;
+  const int node_;
+  std::shared_ptr<SimProcess> process_;  // one for each call of Follow
   FollowerState state_;
   LogFollower::Progress progress_;
   ReplicaHistory history_;
   bool listens_ = false;
-  bool started_ = false, stop_ = false, ended_ = false;
+  int primary_ = -1;  // the followed member; -1: a replica follows the server's address
+  bool stop_ = false, ended_ = true;
   std::function<void()> then_;
   std::shared_ptr<OneCall> call_;  // the call or pause in progress; null: none
 };

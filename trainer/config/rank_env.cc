@@ -72,10 +72,12 @@ StatusOr<int> Reader::Number(const std::string& name, int min, int max, int fall
   return value;
 }
 
-// Accepts "host:port" and "unix:/PATH", a Unix-domain socket.
+// Accepts "host:port", "unix:/PATH", a Unix-domain socket, and "a:1|b:1", a server with several
+// addresses.
 Status CheckAddress(const std::string& address, const std::string& what) {
-  if (!address.starts_with("unix:/")) return CheckEndpoint(address, what);
-  return Annotate(ParseEndpoint(address).status(), what);
+  const bool special = address.starts_with("unix:/") || address.find('|') != address.npos;
+  if (!special) return CheckEndpoint(address, what);
+  return Annotate(ParseServerAddress(address).status(), what);
 }
 
 StatusOr<std::vector<std::string>> Reader::Endpoints(const std::string& name) const {

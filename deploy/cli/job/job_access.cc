@@ -26,7 +26,7 @@ namespace {
 StatusOr<std::vector<Endpoint>> ParseList(const std::string& flag, const std::string& list) {
   std::vector<Endpoint> all;
   for (const auto part : absl::StrSplit(list, ',', absl::SkipEmpty())) {
-    auto endpoint = ParseEndpoint(std::string(part));
+    auto endpoint = ParseServerAddress(std::string(part));
     if (!endpoint.ok()) return Annotate(endpoint.status(), flag);
     all.push_back(*std::move(endpoint));
   }

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <map>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -111,24 +110,12 @@ Status HostGroup::Gather(Time deadline) {
       if (peer.link != nullptr && !peer.link->Step(SteadyNow()).ok()) peer = Peer();
     }
   }
-  SharePorts();
   if (options_.make_certificates != nullptr) {
     TD_ASSIGN_OR_RETURN(layout_.certificates, options_.make_certificates(layout_.hosts));
   }
   for (size_t i = 1; i < peers_.size(); ++i) SendLayout(static_cast<int>(i), /*replaces=*/false);
   Flush(SteadyNow() + options_.silence);
   return OkStatus();
-}
-
-// Two tandemruns of one machine find the same free ports. The second one gets the ports after those
-// of the first one.
-void HostGroup::SharePorts() {
-  std::map<std::string, int> next;
-  for (JobHost& host : layout_.hosts) {
-    const auto [at, added] = next.try_emplace(host.address, host.first_port);
-    if (!added) host.first_port = std::max(host.first_port, at->second);
-    at->second = host.first_port + options_.ports;
-  }
 }
 
 void HostGroup::SendLayout(int number, bool replaces) {
@@ -140,11 +127,12 @@ void HostGroup::SendLayout(int number, bool replaces) {
 }
 
 Status HostGroup::Enter(Time deadline) {
+  TD_ASSIGN_OR_RETURN(ports_, ReservePorts("0.0.0.0", options_.ports));
   while (true) {
     TD_ASSIGN_OR_RETURN(const bool leads, meeting_.TryToLead());
     if (leads) {
       JobHost self{HostName(), meeting_.own_address(), 0};
-      TD_ASSIGN_OR_RETURN(self.first_port, FreePorts("0.0.0.0", options_.ports));
+      self.first_port = ports_.first;
       layout_.hosts[0] = std::move(self);
       return Gather(deadline);
     }
@@ -203,9 +191,8 @@ StatusOr<std::optional<HostLayout>> HostGroup::Ask(Time deadline) {
     if (leader_->established() && !std::exchange(asked, true)) {
       HostJoin join{kHostProtocol,
                     options_.version,
-                    {HostName(), options_.meeting.listen_host, 0},
+                    {HostName(), options_.meeting.listen_host, ports_.first},
                     options_.settings};
-      TD_ASSIGN_OR_RETURN(join.host.first_port, FreePorts("0.0.0.0", options_.ports));
       leader_->Send(Encode(join));
       continue;
     }
@@ -269,11 +256,16 @@ Status HostGroup::Welcome(std::unique_ptr<HostLink>& link, const HostJoin& join)
         join.host.host, other);
   }
   const bool runs = director_ != nullptr;
+  std::string needed;  // address of a lost host that no host with another address can replace
   for (size_t i = 1; i < peers_.size(); ++i) {
     const int number = static_cast<int>(i);
     if (peers_[i].link != nullptr || (runs && !director_->MayReplace(number))) continue;
     JobHost host = join.host;
     if (host.address.empty()) host.address = link->PeerAddress();
+    if (runs && director_->NeedsAddress(number) && host.address != layout_.hosts[i].address) {
+      needed = layout_.hosts[i].address;
+      continue;
+    }
     if (runs && host.address == layout_.hosts[i].address) {
       host.first_port = layout_.hosts[i].first_port;  // the other hosts know these ports
     }
@@ -286,6 +278,13 @@ Status HostGroup::Welcome(std::unique_ptr<HostLink>& link, const HostJoin& join)
       director_->AddHost(number, NameOf(number));
     }
     return OkStatus();
+  }
+  if (!needed.empty()) {
+    return FailedPrecondition(
+        "a lost host at %s has pservers, so the host that replaces it needs the same address, but "
+        "%s has another one [TD3015]; hint: run tandemrun on a host with this address, or give the "
+        "address to this host and set --listen_host=%s",
+        needed, join.host.host, needed);
   }
   return AlreadyExists(
       "the job has all its %d hosts [TD3008]; hint: stop the other tandemrun, or use another "

@@ -13,6 +13,7 @@
 #include "common/base/clock.h"
 #include "common/base/status.h"
 #include "common/os/fd.h"
+#include "common/os/ports.h"
 #include "deploy/launch/hosts/host_link.h"
 #include "deploy/launch/hosts/host_meeting.h"
 #include "deploy/launch/hosts/host_messages.h"
@@ -86,7 +87,6 @@ class HostGroup {
   // Gives a guest a place in the job. Returns why it is refused.
   Status Welcome(std::unique_ptr<HostLink>& link, const HostJoin& join);
   void SendLayout(int number, bool replaces);
-  void SharePorts();
   std::vector<HostLink*> Links() const;  // the connections to hosts of the job
   void Flush(Time deadline);             // sends all queued messages
   std::vector<JobOrder> Lead(Time now);
@@ -96,6 +96,9 @@ class HostGroup {
   const HostGroupOptions options_;
   const LinkKey key_;
   HostMeeting meeting_;
+  // Ports of the processes of this host. They stay reserved while the job runs, so that other
+  // tandemruns of this machine do not choose them.
+  ReservedPorts ports_;
   HostLayout layout_;
   std::unique_ptr<JobDirector> director_;  // null: this host does not lead, or before Begin
   // The next two fields are for the leading host.

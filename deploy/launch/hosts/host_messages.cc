@@ -10,9 +10,10 @@ namespace tandem::deploy {
 namespace {
 
 // The last values of JobReport::Kind and JobOrder::Kind.
-constexpr auto kLastReport = JobReport::Kind::kEvent;
+constexpr auto kLastReport = JobReport::Kind::kPromote;
+constexpr auto kLastNews = MemberNews::Kind::kState;
 constexpr int64_t kWaitMsMax = int64_t{1000} * 3600 * 24 * 365;  // a year
-constexpr auto kLastOrder = JobOrder::Kind::kNote;
+constexpr auto kLastOrder = JobOrder::Kind::kKill;
 
 void Fill(const Failure& from, pb::LaunchFailure& to) {
   to.set_role(from.role);
@@ -123,6 +124,8 @@ struct Filler {
       added.set_lost(end.lost);
       added.set_can_return(end.can_return);
       added.set_failed(end.failed);
+      added.set_server(end.server + 1);
+      added.set_server_member(end.server_member);
       Fill(end.failure, *added.mutable_failure());
     }
     report.set_number(from.number);
@@ -130,6 +133,13 @@ struct Filler {
     report.set_event(from.event);
     report.set_process(from.process);
     if (from.kind == JobReport::Kind::kWait) Fill(from.wait, *report.mutable_wait());
+    if (from.kind == JobReport::Kind::kMember) {
+      pb::LaunchMember& member = *report.mutable_member();
+      member.set_kind(static_cast<int>(from.member.kind));
+      member.set_server(from.member.server);
+      member.set_member(from.member.member);
+      if (from.member.kind == kLastNews) member.set_text(tandem::Encode(from.member.state));
+    }
   }
   void operator()(const JobOrder& from) const {
     pb::LaunchOrder& order = *to.mutable_order();
@@ -145,10 +155,31 @@ struct Filler {
     order.set_text(from.text);
     order.set_shown(from.shown);
     if (from.kind == JobOrder::Kind::kWait) Fill(from.wait, *order.mutable_wait());
+    if (from.kind == JobOrder::Kind::kMember) {
+      pb::LaunchMember& member = *order.mutable_command();
+      member.set_server(from.server);
+      member.set_member(from.server_member);
+      member.set_text(tandem::Encode(from.command));
+    }
   }
 };
 
-JobReport ReportFrom(const pb::LaunchReport& from) {
+// Returns whether `kind` is a value of an enumeration whose last value is `last`.
+template <typename Enum>
+bool IsKind(int kind, Enum last) {
+  return kind >= 0 && kind <= static_cast<int>(last);
+}
+
+StatusOr<MemberNews> NewsFrom(const pb::LaunchMember& from) {
+  if (!IsKind(from.kind(), kLastNews)) return DataLoss("unknown news about a member");
+  MemberNews to{static_cast<MemberNews::Kind>(from.kind()), from.server(), from.member(), {}};
+  if (to.kind != MemberNews::Kind::kState) return to;
+  TD_ASSIGN_OR_RETURN(to.state, DecodeMemberReport(from.text()));
+  return to;
+}
+
+StatusOr<JobReport> ReportFrom(const pb::LaunchReport& from) {
+  if (!IsKind(from.kind(), kLastReport)) return DataLoss("unknown report");
   JobReport to;
   to.kind = static_cast<JobReport::Kind>(from.kind());
   for (const pb::LaunchEnd& end : from.ended()) {
@@ -159,6 +190,8 @@ JobReport ReportFrom(const pb::LaunchReport& from) {
                         .lost = end.lost(),
                         .can_return = end.can_return(),
                         .failed = end.failed(),
+                        .server = end.server() - 1,
+                        .server_member = end.server_member(),
                         .failure = FailureFrom(end.failure())});
   }
   to.number = from.number();
@@ -166,10 +199,17 @@ JobReport ReportFrom(const pb::LaunchReport& from) {
   to.event = from.event();
   to.process = from.process();
   to.wait = WaitFrom(from.wait());
+  if (to.kind == JobReport::Kind::kMember) {
+    TD_ASSIGN_OR_RETURN(to.member, NewsFrom(from.member()));
+  }
   return to;
 }
 
-JobOrder OrderFrom(const pb::LaunchOrder& from) {
+StatusOr<JobOrder> OrderFrom(const pb::LaunchOrder& from) {
+  if (!IsKind(from.kind(), kLastOrder)) return DataLoss("unknown order");
+  if (!std::is_sorted(from.members().begin(), from.members().end())) {
+    return DataLoss("members out of order");
+  }
   JobOrder to;
   to.kind = static_cast<JobOrder::Kind>(from.kind());
   to.process = from.process();
@@ -183,6 +223,11 @@ JobOrder OrderFrom(const pb::LaunchOrder& from) {
   to.text = from.text();
   to.shown = from.shown();
   to.wait = WaitFrom(from.wait());
+  if (to.kind == JobOrder::Kind::kMember) {
+    to.server = from.command().server();
+    to.server_member = from.command().member();
+    TD_ASSIGN_OR_RETURN(to.command, DecodeMemberCommand(from.command().text()));
+  }
   return to;
 }
 
@@ -204,12 +249,6 @@ HostLayout LayoutFrom(const pb::HostLayout& from) {
     to.certificates.push_back({added.role(), added.authority(), added.cert(), added.key()});
   }
   return to;
-}
-
-// Returns whether `kind` is a value of an enumeration whose last value is `last`.
-template <typename Enum>
-bool IsKind(int kind, Enum last) {
-  return kind >= 0 && kind <= static_cast<int>(last);
 }
 
 }  // namespace
@@ -239,15 +278,14 @@ StatusOr<HostMessage> DecodeHostMessage(const std::string& bytes) {
       return HostMessage(HostRefusal{code == StatusCode::kOk ? StatusCode::kUnknown : code,
                                      from.refusal().text()});
     }
-    case pb::HostMessage::kReport:
-      if (!IsKind(from.report().kind(), kLastReport)) return wrong;
-      return HostMessage(ReportFrom(from.report()));
-    case pb::HostMessage::kOrder:
-      if (!IsKind(from.order().kind(), kLastOrder)) return wrong;
-      if (!std::is_sorted(from.order().members().begin(), from.order().members().end())) {
-        return wrong;
-      }
-      return HostMessage(OrderFrom(from.order()));
+    case pb::HostMessage::kReport: {
+      StatusOr<JobReport> report = ReportFrom(from.report());
+      return report.ok() ? HostMessage(*std::move(report)) : StatusOr<HostMessage>(wrong);
+    }
+    case pb::HostMessage::kOrder: {
+      StatusOr<JobOrder> order = OrderFrom(from.order());
+      return order.ok() ? HostMessage(*std::move(order)) : StatusOr<HostMessage>(wrong);
+    }
     case pb::HostMessage::KIND_NOT_SET:
       return wrong;
   }

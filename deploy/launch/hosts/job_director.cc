@@ -11,7 +11,8 @@ namespace tandem::deploy {
 using Report = JobReport::Kind;
 using Kind = JobOrder::Kind;
 
-JobDirector::JobDirector(Settings settings) : settings_(std::move(settings)) {
+JobDirector::JobDirector(Settings settings)
+    : settings_(std::move(settings)), servers_(settings_.members, settings_.quorum) {
   TD_REQUIRE(!settings_.host_of.empty());
   TD_REQUIRE(settings_.ranks_least >= 0 && settings_.max_restarts >= 0);
   for (size_t rank = 0; rank < size(); ++rank) {
@@ -35,16 +36,8 @@ void JobDirector::Take(int host, const JobReport& report, Time now) {
     case Report::kReady:
       if (IsOf(host, report.number)) Admit(report.number);
       return;
-    case Report::kWait: {
-      const bool pserver = report.wait.whom.kind == "pserver";
-      const std::vector<int>& hosts = pserver ? settings_.pserver_hosts : settings_.host_of;
-      auto number = static_cast<size_t>(report.wait.whom.number);
-      if (report.wait.whom.kind == "caller") {
-        number /= static_cast<size_t>(settings_.callers_per_worker);
-      }
-      if (number >= hosts.size() || hosts[number] == host) return;
-      return Order({.kind = Kind::kWait, .wait = report.wait}, hosts[number]);
-    }
+    case Report::kWait:
+      return TakeWait(host, report);
     case Report::kSignal:
       TakeSignal(host, report.number);
       return FinishIfDone();
@@ -60,7 +53,47 @@ void JobDirector::Take(int host, const JobReport& report, Time now) {
       Note(report.event.c_str(), report.process, report.text, "");
       orders_.back().except = host;
       return;
+    case Report::kMember: {
+      const MemberNews& news = report.member;
+      if (ending_ || finished_ || !servers_.IsOn(host, news.server, news.member)) return;
+      return Add(servers_.Take(news));
+    }
+    case Report::kPromote:
+      return Promote(report.number);
   }
+}
+
+void JobDirector::TakeWait(int host, const JobReport& report) {
+  const NamedProcess& whom = report.wait.whom;
+  JobOrder order{.kind = Kind::kWait, .wait = report.wait};
+  if (whom.kind == "pserver" && servers_.Has(whom.number, 0)) {
+    // While a standby of the pserver is missing, pushes to the pserver wait for the standby. Such a
+    // wait is no reason to kill the pserver. ServerGroups kills members that do not reply.
+    if (!servers_.IsWhole(whom.number)) return;
+    const int at = servers_.PrimaryHost(whom.number);
+    return at < 0 ? void() : Order(std::move(order), at);
+  }
+  const std::vector<int>& hosts =
+      whom.kind == "pserver" ? settings_.pserver_hosts : settings_.host_of;
+  auto number = static_cast<size_t>(whom.number);
+  if (whom.kind == "caller") number /= static_cast<size_t>(settings_.callers_per_worker);
+  if (number >= hosts.size() || hosts[number] == host) return;
+  Order(std::move(order), hosts[number]);
+}
+
+void JobDirector::Promote(int server) {
+  const std::string name = absl::StrFormat("pserver %d", server);
+  std::string obstacle;
+  if (ending_) {
+    obstacle = "the job is stopping";
+  } else if (finished_ || Over()) {
+    obstacle = "the job is ending";
+  } else {
+    obstacle = servers_.ObstacleToPromotion(server, settings_.max_restarts - restarts_);
+  }
+  if (obstacle.empty()) return Add(servers_.Promote(server));
+  Note("not promoted", name, obstacle,
+       absl::StrFormat("tandem promote: %s keeps its primary: %s", name, obstacle));
 }
 
 void JobDirector::TakeSignal(int host, int signal) {
@@ -115,6 +148,10 @@ void JobDirector::TakeEnded(int host, std::vector<ProcessEnd> ended, Time now) {
     }
   }
   if (!ending_) {
+    for (const ProcessEnd& process : ended) {
+      if (finished_ || !servers_.IsOn(host, process.server, process.server_member)) continue;
+      Add(servers_.OnEnded(process.server, process.server_member));
+    }
     LoseRanks(host, ended);
     for (size_t i = 0; i < ended.size();) {
       if (!ended[i].lost || !MayRestart(ended[i].can_return)) {
@@ -198,6 +235,7 @@ void JobDirector::Blame(const std::vector<ProcessEnd>& ended, Time now) {
 
 void JobDirector::Step(Time now) {
   if (ending_) return;
+  if (!finished_) Add(servers_.Step(now));
   for (const auto& [host, awaited] : awaited_) {
     if (now < awaited.until) continue;
     return FailFor(awaited.name, host,
@@ -212,6 +250,7 @@ Time JobDirector::wakeup() const {
   Time at = Time::max();
   if (ending_) return at;
   if (held_) at = held_until_;
+  if (!finished_) at = std::min(at, servers_.wakeup());
   for (const auto& [host, awaited] : awaited_) at = std::min(at, awaited.until);
   return at;
 }
@@ -228,17 +267,19 @@ void JobDirector::Admit(int rank) {
 
 void JobDirector::LoseHost(int host, const std::string& name, const std::string& why, Time now) {
   lost_hosts_.insert(host);
-  const bool has_pservers = std::ranges::count(settings_.pserver_hosts, host) > 0;
-  const bool idle = std::erase_if(running_, RanksOf(host)) == 0 && !has_pservers;
+  const bool only_copy = HasOnlyCopy(host);
+  const int members = servers_.MembersOn(host);
+  const bool idle = std::erase_if(running_, RanksOf(host)) == 0 && !only_copy && members == 0;
   if (ending_ || (idle && !elastic())) return FinishIfDone();
-  if (!elastic() || has_pservers) {
-    // The trainers of the host return with a host that replaces it.
-    if (TrainersReturn() && MayRestart(/*can_return=*/!has_pservers)) {
+  if (!finished_) Add(servers_.LoseHost(host));
+  if (!elastic() || only_copy || members > 0) {
+    // The processes of the host return with a host that replaces it.
+    if (TrainersReturn() && MayRestart(/*can_return=*/!only_copy)) {
       ++restarts_;
       awaited_[host] = {name, now + settings_.replaced_within};
       const std::string text = absl::StrFormat(
-          "%s; its trainers wait for a tandemrun that replaces it (restart %d of %d)", why,
-          restarts_, settings_.max_restarts);
+          "%s; its %s wait for a tandemrun that replaces it (restart %d of %d)", why,
+          members > 0 ? "processes" : "trainers", restarts_, settings_.max_restarts);
       return Note("lost", name, text, absl::StrFormat("%s is lost: %s", name, text));
     }
     return FailFor(name, host, why);
@@ -252,9 +293,15 @@ void JobDirector::LoseHost(int host, const std::string& name, const std::string&
   FinishIfDone();
 }
 
+bool JobDirector::HasOnlyCopy(int host) const {
+  return servers_.empty() && std::ranges::count(settings_.pserver_hosts, host) > 0;
+}
+
 bool JobDirector::MayReplace(int host) const {
   return lost_hosts_.contains(host) && !ending_ && !finished_ && !Over() && TrainersReturn();
 }
+
+bool JobDirector::NeedsAddress(int host) const { return servers_.MembersOn(host) > 0; }
 
 void JobDirector::AddHost(int host, const std::string& name) {
   TD_REQUIRE(MayReplace(host));
@@ -266,8 +313,12 @@ void JobDirector::AddHost(int host, const std::string& name) {
     running_.insert(static_cast<int>(rank));
     ++ranks;
   }
-  const std::string text = absl::StrFormat("replaces the lost host; it starts %d %s", ranks,
-                                           ranks == 1 ? "trainer" : "trainers");
+  const int members = servers_.MembersOn(host);
+  const std::string text = absl::StrFormat("replaces the lost host; it starts %d %s%s",
+                                           ranks + members, members > 0 ? "process" : "trainer",
+                                           ranks + members == 1 ? ""
+                                           : members > 0        ? "es"
+                                                                : "s");
   Note("joined", name, text, name + " " + text);
   if (elastic()) Order(world_, host);
 }

@@ -12,16 +12,9 @@
 
 #include "common/base/clock.h"
 #include "deploy/launch/hosts/job_messages.h"
+#include "deploy/launch/hosts/server_groups.h"
 
 namespace tandem::deploy {
-
-// An order for one host, or for all hosts.
-struct AddressedOrder {
-  static constexpr int kAll = -1;
-  int to = kAll;
-  JobOrder order;
-  int except = kAll;  // a host that does not get the order; kAll: each host gets it
-};
 
 // Not thread-safe.
 class JobDirector {
@@ -34,10 +27,13 @@ class JobDirector {
     // The host of each trainer, by rank. Hosts have numbers from 0; the leading host is 0.
     std::vector<int> host_of;
     std::vector<int> pserver_hosts;  // host of each pserver
-    int callers_per_worker = 1;      // number of replicas of a trainer (CallersPerWorker)
-    int ranks_least = 0;             // elastic: minimum number of ranks; 0: all ranks are needed
-    int max_restarts = 0;            // maximum number of restarts of the job
-    bool ranks_return = false;       // a lost rank is restarted while the others wait
+    // The members of each pserver, if the pservers have standbys; empty: they have none.
+    std::vector<ServerPlace> members;
+    bool quorum = true;          // whether a push waits for a majority of the members
+    int callers_per_worker = 1;  // number of replicas of a trainer (CallersPerWorker)
+    int ranks_least = 0;         // elastic: minimum number of ranks; 0: all ranks are needed
+    int max_restarts = 0;        // maximum number of restarts of the job
+    bool ranks_return = false;   // a lost rank is restarted while the others wait
     // Time for which a failure that is only the consequence of another one waits for a report about
     // the other one. Zero if the job runs on one host, which reports in order.
     Duration patience{};
@@ -56,6 +52,9 @@ class JobDirector {
   void HostLeft(int host);
   // Returns whether a new host may take the place of lost host `host` now.
   bool MayReplace(int host) const;
+  // Returns whether the other hosts know the address of this host, because a pserver or a standby
+  // of a pserver runs on it. Such a host can only be replaced by one with the same address.
+  bool NeedsAddress(int host) const;
   // A new host has taken the place of a lost one. Its ranks start, but are not in the world of an
   // elastic job until they report that they are ready.
   void AddHost(int host, const std::string& name);
@@ -87,6 +86,10 @@ class JobDirector {
   bool Enough(int left) const;
   std::string LeftText(int left) const;
   bool IsOf(int host, int rank) const;  // returns whether `rank` is a trainer of `host`
+  // Returns whether the loss of this host loses the only copy of a pserver.
+  bool HasOnlyCopy(int host) const;
+  void TakeWait(int host, const JobReport& report);
+  void Promote(int server);
   void TakeSignal(int host, int signal);
   // Lets a host leave that has received a signal. If the job cannot continue without the host, all
   // hosts stop.
@@ -110,8 +113,12 @@ class JobDirector {
   }
   void Note(const char* event, const std::string& process, const std::string& text,
             const std::string& shown);
+  void Add(std::vector<AddressedOrder> orders) {
+    for (AddressedOrder& order : orders) orders_.push_back(std::move(order));
+  }
 
   const Settings settings_;
+  ServerGroups servers_;
   std::set<int> running_;  // ranks of the trainers that run or are being restarted
   std::set<int> members_;  // ranks in the world
   // A lost host for whose trainers the job waits.

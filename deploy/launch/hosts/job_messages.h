@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/launcher/member_messages.h"
 #include "deploy/launch/process/failure.h"
 
 namespace tandem::deploy {
@@ -33,7 +34,21 @@ struct ProcessEnd {
   bool lost = false;        // true: a restart may help, because the process did not fail by itself
   bool can_return = false;  // ProcessPlan::can_return
   bool failed = false;      // true: the job fails, unless it continues without the process
-  Failure failure;          // meaningful if `failed`
+  // Numbers of a pserver with standbys and of its member; -1: the process is no such member.
+  int server = -1, server_member = -1;
+  Failure failure;  // meaningful if `failed`
+};
+
+// A message about a member of a pserver with standbys.
+struct MemberNews {
+  enum class Kind : uint8_t {
+    kStarted,  // a process of the member was started
+    kClosed,   // the member has closed its socket to tandemrun, and ends
+    kState     // the member has sent the report `state`
+  };
+  Kind kind = Kind::kState;
+  int server = 0, member = 0;
+  MemberReport state;
 };
 
 // A report of a host to the leading host.
@@ -48,9 +63,11 @@ struct JobReport {
     // The host cannot start `process` again; `text` is the reason. `number`: its rank, if it is a
     // trainer; -1: it is none.
     kNotStarted,
-    kLeave,  // the host has received signal `number`, and leaves an elastic job if that can
-             // continue
-    kEvent   // `event` about `process`, for the events of the other hosts
+    kLeave,   // the host has received signal `number`, and leaves an elastic job if that can
+              // continue
+    kEvent,   // `event` about `process`, for the events of the other hosts
+    kMember,  // `member` is news about a member of a pserver
+    kPromote  // the user requests that a standby of pserver `number` becomes its primary
   };
   Kind kind = Kind::kEnded;
   std::vector<ProcessEnd> ended;
@@ -59,6 +76,7 @@ struct JobReport {
   std::string event;    // kEvent: the kind of the event (JobEvent)
   std::string process;  // kEvent, kNotStarted: name of the process
   ProcessWait wait;
+  MemberNews member;
 };
 
 // An order of the leading host to one host, or to all hosts.
@@ -73,7 +91,10 @@ struct JobOrder {
     kStartLost,  // start the lost ranks
     kRelease,    // the job continues without this host, which ends with signal `number`
     kWait,       // a process waits for a process of this host
-    kNote        // an event about `process`; the host also shows `shown` to the user
+    kNote,       // an event about `process`; the host also shows `shown` to the user
+    kMember,     // `command` for member `server_member` of pserver `server`
+    kPrimary,    // `process` serves as the primary of its pserver, in the term that `text` names
+    kKill  // kill `process`, because of `event` and `text`; `number`: the seconds it was silent
   };
   Kind kind = Kind::kNote;
   std::string process;
@@ -83,9 +104,19 @@ struct JobOrder {
   std::vector<int> members;
   bool over = false;
   Failure failure;
-  std::string event, text;  // kNote: the event (JobEvent) and its details
-  std::string shown;        // kNote: text for the user; empty: none
+  std::string event, text;  // the event (JobEvent; empty: none) and its details
+  std::string shown;        // text for the user; empty: none
   ProcessWait wait;
+  int server = -1, server_member = -1;
+  MemberCommand command;
+};
+
+// An order for one host, or for all hosts.
+struct AddressedOrder {
+  static constexpr int kAll = -1;
+  int to = kAll;
+  JobOrder order;
+  int except = kAll;  // a host that does not get the order; kAll: each host gets it
 };
 
 }  // namespace tandem::deploy

@@ -21,7 +21,7 @@ Status CheckOneHost(const ParsedArgs& args) {
 
 // Rejects flags that name processes of other hosts, or that need all processes on one host.
 Status CheckOthers(const ParsedArgs& args) {
-  for (const char* name : {"ips", "gpus", "heter_workers", "standbys", "replicas"}) {
+  for (const char* name : {"ips", "gpus", "heter_workers", "replicas"}) {
     if (!args.Has(name)) continue;
     return Unimplemented("--hosts=%s together with --%s is not implemented [TD1109]",
                          args.Get("hosts"), name);
@@ -94,6 +94,26 @@ StatusOr<HostOptions> MakeHostOptions(const ParsedArgs& args) {
   TD_RETURN_IF_ERROR(Annotate(url.status(), "--rendezvous"));
   options.names_leader = url->kind == collective::RendezvousUrl::Kind::kTcp;
   return options;
+}
+
+StatusOr<std::vector<ProcessEndpoint>> SpreadStandbys(
+    int hosts, int standbys, const std::vector<ProcessEndpoint>& pservers) {
+  TD_REQUIRE(hosts > 1 && standbys > 0);
+  if (standbys >= hosts) {
+    return InvalidArgument(
+        "--standbys=%d needs %d hosts, because the members of a pserver never share a host "
+        "[TD1005]; "
+        "hint: use --standbys=%d",
+        standbys, standbys + 1, hosts - 1);
+  }
+  std::vector<ProcessEndpoint> endpoints;
+  for (const ProcessEndpoint& pserver : pservers) {
+    for (int m = 1; m <= standbys; ++m) {
+      endpoints.push_back(pserver);
+      endpoints.back().host_number = (pserver.host_number + m) % hosts;
+    }
+  }
+  return endpoints;
 }
 
 void Spread(int hosts, std::vector<ProcessEndpoint>& processes) {

@@ -36,5 +36,11 @@ StatusOr<HostOptions> MakeHostOptions(const ParsedArgs& args);
 
 // Sets host_number of `processes` so that each host gets an equal share, in blocks.
 void Spread(int hosts, std::vector<ProcessEndpoint>& processes);
+// Returns the standbys of the first pserver, then those of the next one. Standby m of a pserver is
+// on the m-th host after the host of the pserver. INVALID_ARGUMENT: there are too few hosts,
+// because the members of a pserver never share a host. REQUIRES: there are several hosts and
+// standbys.
+StatusOr<std::vector<ProcessEndpoint>> SpreadStandbys(int hosts, int standbys,
+                                                      const std::vector<ProcessEndpoint>& pservers);
 
 }  // namespace tandem::deploy

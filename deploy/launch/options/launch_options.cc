@@ -137,6 +137,11 @@ Status FillPserver(const ParsedArgs& args, LaunchOptions& options) {
   TD_RETURN_IF_ERROR(FillHeterWorkers(args, options));
   Spread(options.hosts.count, options.pservers.endpoints);
   Spread(options.hosts.count, options.workers.endpoints);
+  if (options.hosts.several() && options.pservers.standbys > 0) {
+    TD_ASSIGN_OR_RETURN(
+        options.pservers.standby_endpoints,
+        SpreadStandbys(options.hosts.count, options.pservers.standbys, options.pservers.endpoints));
+  }
   const bool counted = args.Get("servers").find_first_not_of("0123456789") == std::string::npos;
   options.pservers.private_sockets =
       counted && !options.hosts.several() && options.start_port == 0 &&
@@ -293,6 +298,11 @@ Status FillStandbys(const ParsedArgs& args, LaunchOptions& options) {
         "%s contradicts %s, because a lost process is restarted as a standby "
         "[TD1005]; hint: omit the second flag",
         flag, Spelled(args, "max_restarts"));
+  }
+  // A primary on a lost host may still run. It must not be able to acknowledge pushes alone.
+  if (options.hosts.several() && options.pservers.replication == "async") {
+    return Unimplemented("--hosts=%s together with --replication=async is not implemented [TD1109]",
+                         args.Get("hosts"));
   }
   return OkStatus();
 }

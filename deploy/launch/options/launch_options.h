@@ -27,6 +27,9 @@ struct PserverOptions {
   // and waits for the checkpoint. 0: the default of pservers.
   int keep_pushes_mb = 0;
   int standbys = 0;  // number of standbys of each pserver; needs durability "logged"
+  // On several hosts: the standbys of the first pserver, then those of the next one. Empty: the
+  // standbys have the addresses of their pservers.
+  std::vector<ProcessEndpoint> standby_endpoints;
   std::string replication = "quorum";  // to standbys: quorum or async
   int replicas = 0;   // number of read replicas of each pserver; needs durability "logged"
   int resp_port = 0;  // first port of the replicas for Redis clients; 0: no Redis clients

@@ -99,7 +99,7 @@ StatusOr<std::unique_ptr<GrpcPsChannel::Server>> GrpcPsChannel::MakeServer(
     int index, const std::string& address) const {
   auto server = std::make_unique<Server>();
   server->index = index;
-  TD_ASSIGN_OR_RETURN(server->endpoint, ParseEndpoint(address));
+  TD_ASSIGN_OR_RETURN(server->endpoint, ParseServerAddress(address));
   server->name = PserverName(index, address);
   TD_RETURN_IF_ERROR(Annotate(rpc::CheckSendsInTheClear(server->endpoint, options_.security.tls,
                                                         options_.security.insecure_allow_network),

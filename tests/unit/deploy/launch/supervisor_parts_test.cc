@@ -18,7 +18,7 @@
 #include "deploy/launch/job_record.h"
 #include "deploy/launch/pserver_sockets.h"
 #include "deploy/launch/replica_restarts.h"
-#include "deploy/launch/server_group.h"
+#include "deploy/launch/hosts/server_group.h"
 #include "deploy/launch/stop_sequence.h"
 #include "deploy/launch/world_membership.h"
 

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <functional>
 #include <future>
+#include <set>
 
 #include "common/os/ports.h"
 #include "deploy/launch/hosts/host_group.h"
@@ -91,8 +92,31 @@ TEST(HostGroupTest, HostsGetNumbersAddressesAndPorts) {
   EXPECT_EQ(other.hosts[1].address, "127.0.0.1");
   EXPECT_FALSE(other.replaces);
   // The two hosts are one machine, so their ports must differ.
-  EXPECT_GE(other.hosts[1].first_port, other.hosts[0].first_port + 3);
+  EXPECT_GE(std::abs(other.hosts[1].first_port - other.hosts[0].first_port), 3);
   EXPECT_EQ(mine.hosts[1].first_port, other.hosts[1].first_port);
+}
+
+TEST(HostGroupTest, ManyHostsOfOneMachineGetFreePorts) {
+  constexpr int kMany = 24;
+  const HostGroupOptions options = Options(*FreePorts("127.0.0.1", 1), kMany);
+  std::vector<std::future<Joined>> later;
+  for (int i = 0; i < kMany; ++i) later.push_back(JoinLater(options));
+  std::vector<Joined> joined;
+  for (std::future<Joined>& group : later) joined.push_back(group.get());
+  std::set<int> first_ports;
+  for (const Joined& group : joined) {
+    ASSERT_TRUE(group.ok()) << group.status();
+    const HostLayout& layout = (*group)->layout();
+    const int first = layout.hosts[static_cast<size_t>(layout.number)].first_port;
+    first_ports.insert(first);
+    for (int port = first; port < first + options.ports; ++port) {
+      EXPECT_TRUE(BindPort("127.0.0.1", port).ok()) << "host " << layout.number;
+    }
+  }
+  ASSERT_EQ(first_ports.size(), static_cast<size_t>(kMany));
+  for (auto at = first_ports.begin(); std::next(at) != first_ports.end(); ++at) {
+    EXPECT_GE(*std::next(at) - *at, options.ports);
+  }
 }
 
 TEST(HostGroupTest, AFileCanBeTheRendezvous) {

@@ -1,5 +1,5 @@
 // Tests the choice of the primary of a server with standbys, without processes.
-#include "deploy/launch/server_group.h"
+#include "deploy/launch/hosts/server_group.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -26,8 +26,11 @@ class Members {
   }
   void Take(const std::vector<ServerGroup::Command>& commands) {
     for (const ServerGroup::Command& c : commands) {
-      if (c.command.kind == Kind::kReport) {
+      if (c.command.kind == Kind::kReport || c.command.kind == Kind::kHold) {
         asked[c.member] = c.command.number;
+        holds[c.member] = c.command.kind == Kind::kHold;
+      } else if (c.command.kind == Kind::kFollow) {
+        follows.emplace_back(c.member, static_cast<int>(c.command.number));
       } else {
         orders.push_back(c);
       }
@@ -65,7 +68,9 @@ class Members {
   ServerGroup group;
   std::vector<MemberReport> states;
   std::map<int, uint64_t> asked;
-  std::vector<ServerGroup::Command> orders;  // all commands except requests for reports
+  std::map<int, bool> holds;                 // whether the newest request to a member was kHold
+  std::vector<std::pair<int, int>> follows;  // members, and the primaries that they follow
+  std::vector<ServerGroup::Command> orders;  // all other commands
 };
 
 TEST(ServerGroupTest, WithoutAnyStateTheFirstMemberBegins) {
@@ -107,13 +112,40 @@ TEST(ServerGroupTest, AStandbyReplacesALostPrimaryAtOnce) {
   m.Answer(1);
   m.Obey(1, Kind::kPromote);
   EXPECT_EQ(m.group.term(), 1000u);
-  m.Start(0);  // as a standby, which needs no command
+  m.Start(0);
   EXPECT_EQ(m.orders.size(), 2u);
+  EXPECT_EQ(m.follows.back(), std::pair(0, 1));
   m.Give(0, 1000, 20);
   m.End(1);
   m.Answer(0);
   m.Obey(0, Kind::kPromote);
   EXPECT_EQ(m.group.term(), 2000u);
+}
+
+// A primary on a lost host may still run. Its standbys must not follow it any more when they vote.
+TEST(ServerGroupTest, OnlyMembersThatFollowNobodyVote) {
+  Members m(3);
+  for (const int i : {0, 1, 2}) {
+    EXPECT_TRUE(m.holds[i]) << "there is no primary";
+    m.Answer(i);
+  }
+  EXPECT_TRUE(m.follows.empty()) << "member 0 does not serve yet";
+  m.Obey(0, Kind::kBegin);
+  EXPECT_FALSE(m.holds[1]) << "it follows member 0";
+  EXPECT_EQ(m.follows, (std::vector<std::pair<int, int>>{{1, 0}, {2, 0}}));
+  m.Give(1, 1, 10);
+  m.Give(2, 1, 10);
+  m.End(0);
+  EXPECT_TRUE(m.holds[1]);
+  m.Take(m.group.Ping());
+  EXPECT_TRUE(m.holds[1]) << "a later report counts as a vote too";
+  m.Answer(1);
+  m.Answer(2);
+  m.follows.clear();
+  m.Obey(1, Kind::kPromote);
+  EXPECT_EQ(m.follows, (std::vector<std::pair<int, int>>{{2, 1}}));
+  m.Take(m.group.Next());
+  EXPECT_EQ(m.follows.size(), 1u) << "each member is told once";
 }
 
 // Member 0 was the primary of term 1000. It restored two checkpoints, and each restoration

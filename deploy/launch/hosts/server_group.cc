@@ -1,4 +1,4 @@
-#include "deploy/launch/server_group.h"
+#include "deploy/launch/hosts/server_group.h"
 
 #include <algorithm>
 #include <tuple>
@@ -41,6 +41,7 @@ void ServerGroup::OnEnded(int member) {
   if (member != primary_) return;
   primary_ = -1;
   serving_ = false;
+  for (Member& m : members_) m.follows = false;
   // Begins a new election, which ignores earlier reports: since its last report, a member may have
   // stored further log entries.
   election_from_ = requests_ + 1;
@@ -71,7 +72,8 @@ ServerGroup::Command ServerGroup::Ask(int member) {
   Member& m = Of(member);
   m.asked = ++requests_;
   ++m.unanswered;
-  return {member, {MemberCommand::Kind::kReport, m.asked, ""}};
+  using Kind = MemberCommand::Kind;
+  return {member, {primary_ < 0 ? Kind::kHold : Kind::kReport, m.asked, ""}};
 }
 
 std::vector<ServerGroup::Command> ServerGroup::Ping() {
@@ -82,12 +84,18 @@ std::vector<ServerGroup::Command> ServerGroup::Ping() {
   return commands;
 }
 
-bool ServerGroup::Hangs(int member) const {
+int ServerGroup::LimitOf(int member) const {
   TD_REQUIRE(member >= 0 && static_cast<size_t>(member) < members_.size());
+  if (members_[static_cast<size_t>(member)].closed) return kUnansweredMaxEnd;
+  // Without a primary, the member may have to end a write before it can stop following.
+  const bool changes = primary_ < 0 || (member == primary_ && !serving_);
+  return changes ? kUnansweredMaxBegin : kUnansweredMax;
+}
+
+bool ServerGroup::Hangs(int member) const {
+  const int limit = LimitOf(member);
   const Member& m = members_[static_cast<size_t>(member)];
-  if (m.closed) return m.running && m.unanswered > kUnansweredMaxEnd;
-  const int limit = member == primary_ && !serving_ ? kUnansweredMaxBegin : kUnansweredMax;
-  return m.running && m.answered && m.unanswered > limit;
+  return m.running && (m.answered || m.closed) && m.unanswered > limit;
 }
 
 std::string ServerGroup::Awaited() const {
@@ -115,13 +123,23 @@ const MemberReport* ServerGroup::Vote(const Member& member) const {
 
 std::vector<ServerGroup::Command> ServerGroup::Next() {
   if (!refused_.empty()) return Refuse();
-  if (primary_ >= 0) return {};
+  if (primary_ >= 0) return serving_ ? Gather() : std::vector<Command>();
   std::vector<Command> commands;
   for (int m = 0; m < static_cast<int>(members_.size()); ++m) {
     if (Of(m).running && Of(m).asked < election_from_) commands.push_back(Ask(m));
   }
   const std::vector<Command> choice = Choose();
   commands.insert(commands.end(), choice.begin(), choice.end());
+  return commands;
+}
+
+std::vector<ServerGroup::Command> ServerGroup::Gather() {
+  TD_REQUIRE(serving_);
+  std::vector<Command> commands;
+  for (int m = 0; m < static_cast<int>(members_.size()); ++m) {
+    if (m == primary_ || !Of(m).running || std::exchange(Of(m).follows, true)) continue;
+    commands.push_back({m, {MemberCommand::Kind::kFollow, static_cast<uint64_t>(primary_), ""}});
+  }
   return commands;
 }
 

@@ -11,9 +11,11 @@
 
 namespace tandem::deploy {
 
-// The members of one server, which are its primary and its standbys, all on this host. The group
-// chooses the next primary only after the process of the previous primary has ended. Therefore two
-// members never serve at the same time.
+// The members of one server, which are its primary and its standbys. The group chooses the next
+// primary only after the process of the previous primary has ended, or after its host is lost. The
+// processes of a lost host may still run. Such a primary acknowledges no further push: a report
+// counts for a choice only if its member has stopped following the previous primary
+// (MemberCommand::kHold), and the members that have not reported are fewer than the primary needs.
 //
 // The server acknowledges a push after 1 + members / 2 members have logged the push. Among any
 // members - members / 2 complete members (MemberReport::complete), at least one member therefore
@@ -35,8 +37,9 @@ class ServerGroup {
   // A member counts as hanging if it has left more than this number of requests unanswered. The
   // group makes one request per second.
   static constexpr int kUnansweredMax = 5;
-  // The limit for a member that is becoming the primary. Such a member may have to wait until the
-  // previous primary has released the server's address.
+  // The limit for a member that is becoming the primary, and for all members without a primary. A
+  // member that becomes the primary may have to wait until the previous primary has released the
+  // server's address.
   static constexpr int kUnansweredMaxBegin = 30;
   // The limit for a member that ends, because it closes its store.
   static constexpr int kUnansweredMaxEnd = 30;
@@ -53,12 +56,17 @@ class ServerGroup {
   void OnClosed(int member);
   // Handles a report. Returns true if this report shows that the chosen member now serves.
   bool OnReport(int member, const MemberReport& report);
-  // Returns the commands to send now. The caller calls Next after each of the calls above.
+  // Returns the commands to send now. The caller calls Next after each of the calls above, and adds
+  // the address of the primary to the commands of kind kFollow.
   std::vector<Command> Next();
   // Returns a request for a report to each running member. The caller calls Ping once per second.
   std::vector<Command> Ping();
   // Returns whether the member runs and hangs: it has replied before, but not to the last requests.
   bool Hangs(int member) const;
+  // Returns the number of requests that the member may leave unanswered now.
+  int LimitOf(int member) const;
+  // Returns whether a process of the member runs.
+  bool runs(int member) const { return members_[static_cast<size_t>(member)].running; }
   // Returns whether all members run, and their newest reports say that they have the complete
   // state.
   bool IsWhole() const;
@@ -74,6 +82,7 @@ class ServerGroup {
  private:
   struct Member {
     bool running = false, answered = false, closed = false;
+    bool follows = false;  // true: the member got the command to follow the present primary
     uint64_t asked = 0;    // number of the last request
     int unanswered = 0;    // number of requests since the last report
     bool refused = false;  // true: the member got the command kRefuse
@@ -89,9 +98,11 @@ class ServerGroup {
   Member& Of(int member);
   Command Ask(int member);
   // Returns the report of the member for the current election; null: the member does not run, or
-  // has not reported since the election began.
+  // has not reported since the election began. All requests during an election are kHold.
   const MemberReport* Vote(const Member& member) const;
   std::vector<Command> Choose();
+  // Returns the command kFollow for each running member that has not got it yet.
+  std::vector<Command> Gather();
   std::vector<Command> Appoint(int member, const MemberCommand& command);
   // Returns the command kRefuse, with the reason, for each running member that has not got it yet.
   std::vector<Command> Refuse();
