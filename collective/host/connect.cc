@@ -63,7 +63,8 @@ StatusOr<std::unique_ptr<Communicator>> Connect(const WorldConfig& world,
   named.name = memory == nullptr ? "tcp" : "shm";
   named.id = StreamKey(mesh.generation, world.job);
   return std::unique_ptr<Communicator>(std::make_unique<HostCommunicator>(
-      MakeTcpTransport(std::move(mesh)), named, std::move(memory)));
+      MakeTcpTransport(std::move(mesh), {.host_timeout = world.host_timeout, .check = world.check}),
+      named, std::move(memory)));
 }
 
 }  // namespace tandem::collective

@@ -64,6 +64,10 @@ struct WorldConfig {
   // JoinWorld calls this function several times per second while it waits. The wait ends with
   // CANCELLED if the function returns true. Empty: the wait is never cancelled.
   std::function<bool()> stop;
+  // The next two fields are for the time after JoinWorld (TcpOptions in
+  // collective/transport/tcp.h).
+  Duration host_timeout = Duration::zero();
+  std::function<Status()> check;
 };
 
 // The connections of one rank to all other ranks. The sockets are non-blocking; the index is the

@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -25,9 +26,10 @@ namespace {
 // Time for which a call waits for the reason on the control connection after its data connection
 // has ended.
 constexpr Duration kReasonWait = std::chrono::milliseconds(500);
-// If sent bytes are not acknowledged within this time (ms), the kernel ends the connection.
-constexpr int kUserTimeoutMs = 20'000;
+// If sent bytes are not acknowledged within this time, the kernel ends the connection.
+constexpr Duration kUserTimeout = std::chrono::seconds(20);
 constexpr int kKeepIdleS = 5, kKeepIntervalS = 3, kKeepCount = 4;
+constexpr int kCheckMs = 100;  // interval of TcpOptions::check
 
 // A message on the control connection between two ranks.
 struct ControlMessage {
@@ -42,16 +44,18 @@ static_assert(sizeof(ControlMessage) == 1024);
 
 class TcpTransport final : public Transport {
  public:
-  TcpTransport(Mesh mesh, Duration spin)
+  TcpTransport(Mesh mesh, TcpOptions options)
       : mesh_(std::move(mesh)),
-        spin_(spin),
+        options_(std::move(options)),
         wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
         stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
         left_(static_cast<size_t>(mesh_.size), false),
         inbox_(static_cast<size_t>(mesh_.size)) {
     CHECK(wake_.valid() && stop_.valid()) << ErrnoText(errno);
-    for (const SealedSocket& line : mesh_.control) Tune(line.fd());
-    for (const SealedSocket& line : mesh_.data) Tune(line.fd());
+    // The data connections keep the longer time limit, because the kernel also ends a connection
+    // whose receiver reads nothing for this time.
+    for (const SealedSocket& line : mesh_.control) Tune(line.fd(), options_.host_timeout);
+    for (const SealedSocket& line : mesh_.data) Tune(line.fd(), Duration::zero());
     if (mesh_.size > 1) listener_ = std::thread([this] { Listen(); });
   }
   ~TcpTransport() override {
@@ -92,7 +96,8 @@ class TcpTransport final : public Transport {
     bool open = true;
   };
 
-  static void Tune(int fd);
+  // Sets the time after which the kernel ends the connection; zero: kUserTimeout.
+  static void Tune(int fd, Duration host_timeout);
   static void Ring(const Fd& event) {
     const uint64_t one = 1;
     [[maybe_unused]] const ssize_t n = ::write(event.get(), &one, sizeof(one));
@@ -115,7 +120,7 @@ class TcpTransport final : public Transport {
   void Obey(int peer, const ControlMessage& message);
 
   Mesh mesh_;
-  const Duration spin_;
+  const TcpOptions options_;
   const Fd wake_;  // becomes readable at the first failure
   const Fd stop_;
 
@@ -132,16 +137,19 @@ class TcpTransport final : public Transport {
   std::thread listener_;
 };
 
-void TcpTransport::Tune(int fd) {
+void TcpTransport::Tune(int fd, Duration host_timeout) {
   if (fd < 0) return;
   const auto set = [fd](int option, int value) {
     if (::setsockopt(fd, IPPROTO_TCP, option, &value, sizeof(value)) != 0) {
       LOG(WARNING) << "cannot set TCP option " << option << ": " << ErrnoText(errno);
     }
   };
-  set(TCP_USER_TIMEOUT, kUserTimeoutMs);
-  set(TCP_KEEPIDLE, kKeepIdleS);
-  set(TCP_KEEPINTVL, kKeepIntervalS);
+  const bool given = host_timeout > Duration::zero();
+  const auto seconds = static_cast<int>(Millis(host_timeout) / 1000);
+  set(TCP_USER_TIMEOUT, static_cast<int>(Millis(given ? host_timeout : kUserTimeout)));
+  // The kernel ends the connection with the first probe after TCP_USER_TIMEOUT.
+  set(TCP_KEEPIDLE, given ? std::clamp(seconds / 2, 1, kKeepIdleS) : kKeepIdleS);
+  set(TCP_KEEPINTVL, given ? 1 : kKeepIntervalS);
   set(TCP_KEEPCNT, kKeepCount);
 }
 
@@ -227,7 +235,7 @@ Status TcpTransport::Wait(int send_to, std::span<const int> recv_from, Time dead
   } else if (send_to >= 0) {
     fds[n++] = {DataFd(send_to), POLLOUT, 0};
   }
-  const Time spin_until = SteadyNow() + spin_;
+  const Time spin_until = SteadyNow() + options_.spin;
   while (true) {
     const Time now = SteadyNow();
     const bool spinning = now < spin_until && now < deadline;
@@ -272,8 +280,8 @@ void TcpTransport::Listen() {
       fds[r] = {inbox_[r].open ? mesh_.control[r].fd() : -1, POLLIN, 0};
     }
     fds.back() = {stop_.get(), POLLIN, 0};
-    // Waits without a deadline; the destructor ends the wait through stop_.
-    const int ready = ::poll(fds.data(), fds.size(), -1);
+    // Without a check, waits without a deadline. The destructor ends the wait through stop_.
+    const int ready = ::poll(fds.data(), fds.size(), options_.check ? kCheckMs : -1);
     if (ready < 0) {
       CHECK_EQ(errno, EINTR) << ErrnoText(errno);
       continue;
@@ -282,6 +290,8 @@ void TcpTransport::Listen() {
     for (size_t r = 0; r + 1 < fds.size(); ++r) {
       if (fds[r].revents != 0) ReadControl(static_cast<int>(r));
     }
+    if (!options_.check || failed_.load()) continue;
+    if (const Status status = options_.check(); !status.ok()) Abort(status);
   }
 }
 
@@ -335,8 +345,8 @@ void TcpTransport::Obey(int peer, const ControlMessage& message) {
 
 }  // namespace
 
-std::unique_ptr<Transport> MakeTcpTransport(Mesh mesh, Duration spin) {
-  return std::make_unique<TcpTransport>(std::move(mesh), spin);
+std::unique_ptr<Transport> MakeTcpTransport(Mesh mesh, TcpOptions options) {
+  return std::make_unique<TcpTransport>(std::move(mesh), std::move(options));
 }
 
 }  // namespace tandem::collective

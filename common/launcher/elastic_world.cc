@@ -46,4 +46,15 @@ StatusOr<ElasticWorld> ReadElasticWorld(const std::string& path) {
   return world;
 }
 
+Status CheckMembers(const std::string& path, int64_t version, const std::vector<int>& members) {
+  const StatusOr<ElasticWorld> now = ReadElasticWorld(path);
+  if (!now.ok() || now->version <= version || now->over) return OkStatus();
+  for (const int member : members) {
+    if (std::binary_search(now->members.begin(), now->members.end(), member)) continue;
+    return Aborted("trainer %d is lost: world %d of the job does not have it [TD3005]", member,
+                   now->version);
+  }
+  return OkStatus();
+}
+
 }  // namespace tandem

@@ -28,5 +28,9 @@ Status WriteElasticWorld(const std::string& path, const ElasticWorld& world);
 // Reads the file that WriteElasticWorld wrote. NOT_FOUND: there is no file. DATA_LOSS: the file has
 // another format.
 StatusOr<ElasticWorld> ReadElasticWorld(const std::string& path);
+// Checks that `members` of world `version` can still work together. ABORTED: the file has a newer
+// world without one of them; the message names it. A file that cannot be read is no error, and
+// neither is a world that is over, because its members leave when they are done.
+Status CheckMembers(const std::string& path, int64_t version, const std::vector<int>& members);
 
 }  // namespace tandem

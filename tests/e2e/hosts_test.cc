@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -33,6 +34,11 @@ constexpr int kHosts = 4, kRanks = 8, kStepOfFault = 100, kSecondsMax = 60, kLef
 // A host is lost after 5 s of silence, a process after half the step timeout.
 constexpr int kNoticeSecondsMax = 25;
 constexpr int kShortCutMs = 500, kRounds = 4;
+// A job without the ranks of a lost host makes its next step 1 s after --host_timeout_s. The rest
+// is for a machine on which other programs run.
+constexpr int kHostTimeoutS = 5, kNextStepSecondsMax = kHostTimeoutS + 1 + 2;
+// Time limit for the next step after the start of a tandemrun that replaces a lost host.
+constexpr int kReplacedSecondsMax = 10;
 
 constexpr char kSoftmax[] = R"(
 name: "hosts"
@@ -184,6 +190,12 @@ class HostsJob {
   std::vector<pid_t> Trainers(int host) {
     return JobTest::ChildrenOf(launcher(host).pid(), "tandem-trainer");
   }
+  // Returns whether the output of host 0 has a step after the text `change`.
+  bool StepsAfter(const std::string& change) {
+    const std::string output = launcher(0).Output();
+    const size_t at = output.find(change);
+    return at != std::string::npos && output.find("\nstep=", at) != std::string::npos;
+  }
   // Waits until the job has made `step` steps. Returns false if a tandemrun ends before.
   bool WaitForStep(int step) {
     return WaitUntil([&] { return JobTest::StepOf(launcher(0)) >= step || Ended({}); },
@@ -275,6 +287,9 @@ class HostsTest : public ::testing::Test {
   void Disturb(const Mode& mode, const char* name, Fault fault, int host, int round);
   void ExpectRecoveryOrCause(const Mode& mode, Fault fault, std::optional<int> lost, HostsJob& job);
   void ExpectNothingLeft(HostsJob& job);
+  // Starts a job in `mode` with a step timeout that the test does not reach, and cuts off a host.
+  void CutEndlessJob(const char* mode, Fault fault, int host,
+                     const std::function<void(HostsJob&, Time cut)>& then);
 
   TempDir dir_;
   std::unique_ptr<EmulatedHosts> hosts_;
@@ -410,6 +425,56 @@ TEST_F(HostsTest, JobsRecoverFromFaultsOrNameThem) {
     const auto& [mode, fault] = cases[next];
     Disturb(*mode, fault.first, fault.second, static_cast<int>(random() % kHosts), round);
   }
+}
+
+void HostsTest::CutEndlessJob(const char* mode, Fault fault, int host,
+                              const std::function<void(HostsJob&, Time cut)>& then) {
+  const auto named =
+      std::ranges::find_if(Modes(), [&](const Mode& m) { return mode == std::string(m.name); });
+  ASSERT_NE(named, Modes().end());
+  Mode endless = *named;
+  endless.steps = 1'000'000'000;
+  endless.launch.insert(endless.launch.end(),
+                        {"--step_timeout_ms=120000", "--epochs=1000000000",
+                         absl::StrFormat("--host_timeout_s=%d", kHostTimeoutS)});
+  HostsJob job(*processes_, endless, dir_ / absl::StrFormat("%s-%d", mode, fault), true);
+  ASSERT_TRUE(job.WaitForStep(kStepOfFault)) << job.Outputs();
+  const Time cut = SteadyNow();
+  Make(fault, host, job);
+  then(job, cut);
+  hosts_->SetFault(host, LinkFault::kNone);
+  for (int each = 0; each < hosts_->size(); ++each) processes_->KillAll(each);
+}
+
+// The cut connections give no reset, and no rank reaches the step timeout.
+TEST_F(HostsTest, ElasticJobsContinueAtTheHostTimeoutAfterACut) {
+  for (const Fault fault : {Fault::kCut, Fault::kCutFromHost, Fault::kCutToHost}) {
+    CutEndlessJob("elastic", fault, kHosts - 1, [&](HostsJob& job, Time cut) {
+      EXPECT_TRUE(WaitUntil([&] { return job.StepsAfter(" ranks continue (world "); }, kSecondsMax))
+          << job.Outputs();
+      const double seconds = Seconds(SteadyNow() - cut);
+      EXPECT_LT(seconds, kNextStepSecondsMax) << job.Outputs();
+      std::cout << absl::StrFormat("hosts: elastic, cut %d: next step after %.2f s", fault, seconds)
+                << std::endl;
+    });
+  }
+}
+
+// The other ranks leave the step in time to meet the ranks of the replacing host.
+TEST_F(HostsTest, RanksLeaveAStepWithALostHostBeforeTheStepTimeout) {
+  CutEndlessJob("collective", Fault::kCut, kHosts - 1, [&](HostsJob& job, Time cut) {
+    EXPECT_TRUE(WaitUntil([&] { return job.Waits(0); }, kSecondsMax)) << job.Outputs();
+    EXPECT_LT(Seconds(SteadyNow() - cut), kNextStepSecondsMax) << job.Outputs();
+    const Time replaced = SteadyNow();
+    job.Start(kHosts);
+    EXPECT_TRUE(
+        WaitUntil([&] { return job.StepsAfter("all 8 ranks have joined again"); }, kSecondsMax))
+        << job.Outputs();
+    EXPECT_LT(Seconds(SteadyNow() - replaced), kReplacedSecondsMax) << job.Outputs();
+    std::cout << absl::StrFormat("hosts: collective, replaced after %.2f s: next step after %.2f s",
+                                 Seconds(replaced - cut), Seconds(SteadyNow() - replaced))
+              << std::endl;
+  });
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "collective/host/connect.h"
 #include "common/base/check.h"
 #include "common/base/require.h"
+#include "common/launcher/elastic_world.h"
 #include "common/launcher/launcher_words.h"
 #include "trainer/config/job_agreement.h"
 
@@ -24,7 +25,13 @@ Status CollectiveCommunicators::Connect(Device& device, Duration timeout,
   TD_REQUIRE(communicators_.empty());
   collective::WorldConfig world = WorldOf(options_.common, options_.world, stop);
   world.timeout = timeout;
-  if (options_.returns.peers_return) world.connect_timeout = std::chrono::seconds(10);
+  const ReturnOptions& returns = options_.returns;
+  if (returns.peers_return) world.connect_timeout = std::chrono::seconds(10);
+  if (returns.world_version > 0) {
+    world.check = [returns] {
+      return CheckMembers(returns.world_file, returns.world_version, returns.members);
+    };
+  }
   if (!options_.common.launcher.empty()) {
     world.missing = [this](const std::vector<int>& ranks, Duration waited) {
       const Duration start_limit =

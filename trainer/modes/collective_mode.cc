@@ -330,7 +330,8 @@ CollectiveOptions CollectiveOptionsOf(const JobConfig& config, const RankInfo& r
                      .restarted = rank.restarted,
                      .has_state = rank.has_state,
                      .members = rank.members,
-                     .world_version = rank.world_version};
+                     .world_version = rank.world_version,
+                     .world_file = rank.world_file};
   const auto place = ParsePlace(config.place());
   options.between_devices = place.ok() && place->kind != PlaceKind::kCpu;
   options.sync_batch_norm = strategy.sync_batch_norm() && rank.size > 1;

@@ -33,6 +33,8 @@ struct ReturnOptions {
   // Version of this rank's world. The rank does not train with ranks of another version. 0: the
   // world never changes.
   int64_t world_version = 0;
+  // File with the newest world (common/launcher/elastic_world.h); empty: the world never changes.
+  std::string world_file;
 };
 
 struct CollectiveOptions {

@@ -4,6 +4,7 @@
 #include "collective/rendezvous/rendezvous_url.h"
 #include "common/base/endpoint.h"
 #include "common/base/require.h"
+#include "common/launcher/launcher_lease.h"
 #include "proto/job.pb.h"
 
 namespace tandem::trainer {
@@ -28,7 +29,8 @@ WorldOptions WorldOptionsOf(const JobConfig& config, const RankInfo& rank) {
           .listen_host = rank.listen_host,
           .etcd = rank.etcd,
           .network_allowed = rank.network_allowed,
-          .transport = TransportKindOf(config.strategy().collective_transport())};
+          .transport = TransportKindOf(config.strategy().collective_transport()),
+          .lease_file = rank.lease_file};
 }
 
 StatusOr<std::string> CheckNetwork(const JobConfig& config, const RankInfo& rank,
@@ -70,6 +72,11 @@ collective::WorldConfig WorldOf(const CommonOptions& common, const WorldOptions&
   world.network_allowed = options.network_allowed || world.tls.mutual();
   world.timeout = common.start_timeout;
   world.stop = stop;
+  // A host is lost for its peers after the same time as for tandemrun.
+  if (!options.lease_file.empty()) {
+    const StatusOr<LauncherLease> lease = ReadLease(options.lease_file);
+    if (lease.ok()) world.host_timeout = lease->limit;
+  }
   return world;
 }
 

@@ -21,6 +21,7 @@ struct WorldOptions {
   bool network_allowed = false;
   // Transport between the ranks (collective/host/connect.h).
   collective::TransportKind transport = collective::TransportKind::kAuto;
+  std::string lease_file;  // common/launcher/launcher_lease.h; empty: the job is on one host
 };
 
 WorldOptions WorldOptionsOf(const JobConfig& config, const RankInfo& rank);

@@ -46,5 +46,20 @@ TEST_F(WorldFileTest, AnythingElseIsNoWorld) {
   }
 }
 
+TEST_F(WorldFileTest, MembersOfAnOlderWorldMustBeInTheNewest) {
+  const auto code = [&](const ElasticWorld& world) {
+    EXPECT_TRUE(WriteElasticWorld(path_, world).ok());
+    return CheckMembers(path_, 2, {0, 1, 3}).code();
+  };
+  EXPECT_EQ(CheckMembers(path_, 2, {0, 1, 3}).code(), StatusCode::kOk) << "no file";
+  EXPECT_EQ(code({1, 1, false, {0, 1}}), StatusCode::kOk) << "an older world";
+  EXPECT_EQ(code({2, 1, false, {0, 1}}), StatusCode::kOk) << "the same world";
+  EXPECT_EQ(code({3, 1, false, {0, 1, 2, 3}}), StatusCode::kOk) << "trainer 2 has joined";
+  EXPECT_EQ(code({4, 1, true, {0, 1}}), StatusCode::kOk) << "trainer 3 is done";
+  EXPECT_EQ(code({4, 1, false, {0, 1, 2}}), StatusCode::kAborted) << "trainer 3 is lost";
+  EXPECT_NE(CheckMembers(path_, 2, {0, 1, 3}).message().find("trainer 3 is lost"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace tandem

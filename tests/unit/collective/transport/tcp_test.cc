@@ -10,6 +10,8 @@
 
 #include "collective/rendezvous/handshake.h"
 #include "collective/transport/message.h"
+#include "common/launcher/elastic_world.h"
+#include "tests/support/temp_dir.h"
 #include "tests/unit/collective/world.h"
 
 namespace tandem::collective {
@@ -394,6 +396,48 @@ TEST(TcpTest, SilentRankIsNamedAtTheDeadline) {
       EXPECT_THAT(Text(status), HasSubstr("[TD3006]")) << "a code goes from rank to rank";
     }
   });
+}
+
+// Rank 2 hangs: its connections stay open, and it sends nothing. The launcher then publishes a
+// world without rank 2.
+TEST(TcpTest, WorldWithoutAHangingRankEndsTheOperationsOfTheOtherRanks) {
+  const TempDir dir;
+  const std::string file = dir / "world";
+  for (const TransportKind carrier : {TransportKind::kTcp, TransportKind::kSharedMemory}) {
+    const Door door = BindLoopbackSocket();
+    const int size = 3, hanging = 2;
+    std::latch ready(size), ended(size);
+    ASSERT_EQ(WriteElasticWorld(file, {1, 1, false, {0, 1, 2}}), OkStatus());
+    OnEveryRank(size, [&](int r) {
+      WorldConfig world = TestWorld(door, r, size);
+      world.check = [&] { return CheckMembers(file, 1, {0, 1, 2}); };
+      auto comm = Connect(world, {}, {.carrier = carrier, .arena_bytes = size_t{64} << 20});
+      ASSERT_TRUE(comm.ok()) << comm.status();
+      ASSERT_EQ(Sum(**comm, 1000, "w"), OkStatus());
+      std::vector<float> data(100000);
+      std::shared_ptr<Work> work;
+      if (r != hanging) {
+        work = (*comm)->AllReduce(data.data(), data.data(), data.size(), DType::kF32,
+                                  ReduceOp::kSum, {.what = "w"});
+      }
+      ready.arrive_and_wait();
+      if (r == 0) {
+        EXPECT_EQ(work->Wait(In(0.3)).code(), StatusCode::kDeadlineExceeded);
+        // A rank that joins does not end the operation.
+        ASSERT_EQ(WriteElasticWorld(file, {2, 1, false, {0, 1, 2, 3}}), OkStatus());
+        EXPECT_EQ(work->Wait(In(0.3)).code(), StatusCode::kDeadlineExceeded);
+        ASSERT_EQ(WriteElasticWorld(file, {3, 1, false, {0, 1, 3}}), OkStatus());
+      }
+      if (r != hanging) {
+        const Time begin = SteadyNow();
+        const Status status = work->Wait(In(60));
+        EXPECT_LT(Seconds(SteadyNow() - begin), 20);
+        EXPECT_EQ(status.code(), StatusCode::kAborted) << status;
+        EXPECT_THAT(Text(status), HasSubstr("trainer 2 is lost: world 3 of the job"));
+      }
+      ended.arrive_and_wait();
+    });
+  }
 }
 
 // A faulty peer sends stray bytes on an authenticated connection.
