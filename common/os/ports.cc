@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <fstream>
 #include <random>
-#include <vector>
+#include <utility>
 
 namespace tandem {
 namespace {
@@ -55,6 +55,11 @@ StatusOr<Fd> Bind(const std::string& host, int port, bool reuse) {
 StatusOr<Fd> BindPort(const std::string& host, int port) { return Bind(host, port, true); }
 
 StatusOr<int> FreePorts(const std::string& host, int count) {
+  TD_ASSIGN_OR_RETURN(const ReservedPorts ports, ReservePorts(host, count));
+  return ports.first;
+}
+
+StatusOr<ReservedPorts> ReservePorts(const std::string& host, int count) {
   PortRange range = ServerPorts();
   if (range.size() < 2 * count) range = {kFirstPort, kLastPort};
   std::random_device random;
@@ -63,17 +68,24 @@ StatusOr<int> FreePorts(const std::string& host, int count) {
                   count, range.first, range.last);
   for (int attempt = 0; attempt < kAttempts && range.size() >= count; ++attempt) {
     std::uniform_int_distribution<int> starts(range.first, range.last - count + 1);
-    const int first = starts(random);
-    std::vector<Fd> held;
-    while (static_cast<int>(held.size()) < count) {
-      auto fd = Bind(host, first + static_cast<int>(held.size()), /*reuse=*/false);
+    ReservedPorts ports;
+    ports.first = starts(random);
+    while (static_cast<int>(ports.sockets.size()) < count) {
+      auto fd = Bind(host, ports.first + static_cast<int>(ports.sockets.size()), /*reuse=*/false);
       if (!fd.ok()) {
         why = fd.status();
         break;
       }
-      held.push_back(*std::move(fd));
+      ports.sockets.push_back(*std::move(fd));
     }
-    if (static_cast<int>(held.size()) == count) return first;
+    if (static_cast<int>(ports.sockets.size()) < count) continue;
+    // A socket that is bound without this option excludes all others. With the option it admits
+    // sockets that also have it.
+    const int on = 1;
+    for (const Fd& fd : ports.sockets) {
+      setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    }
+    return ports;
   }
   return why;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "common/base/status.h"
 #include "common/os/fd.h"
@@ -18,5 +19,14 @@ StatusOr<Fd> BindPort(const std::string& host, int port);
 // not assign them to outgoing connections. If fewer than 2 * `count` consecutive ports are outside
 // that range, the result may be any free ports from 10000 on. UNAVAILABLE: there are no such ports.
 StatusOr<int> FreePorts(const std::string& host, int count);
+
+// Consecutive ports that this process reserves. FreePorts and ReservePorts of other processes do
+// not find them. BindPort and other sockets with SO_REUSEADDR can use them.
+struct ReservedPorts {
+  int first = 0;            // the first port
+  std::vector<Fd> sockets;  // one bound socket per port, which does not listen
+};
+// Finds ports as FreePorts does, and reserves them until the sockets are closed.
+StatusOr<ReservedPorts> ReservePorts(const std::string& host, int count);
 
 }  // namespace tandem

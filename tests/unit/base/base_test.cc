@@ -1,6 +1,7 @@
 // Tests of common/base: statuses, time, queues, threads, random numbers, metrics.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -59,6 +60,23 @@ TEST(Ports, FreeOnesStandInARowWhereNoConnectionGetsOne) {
   EXPECT_THAT(std::string(again.status().message()),
               HasSubstr("of localhost: Address already in use"));
   EXPECT_EQ(FreePorts("127.0.0.1", 60000).status().code(), StatusCode::kUnavailable);
+}
+
+TEST(Ports, ReservedOnesAreUsableAndNotFoundAgain) {
+  const auto reserved = ReservePorts("0.0.0.0", 3);
+  ASSERT_TRUE(reserved.ok()) << reserved.status();
+  ASSERT_EQ(reserved->sockets.size(), 3u);
+  for (int port = reserved->first; port < reserved->first + 3; ++port) {
+    const auto used = BindPort("127.0.0.1", port);
+    ASSERT_TRUE(used.ok()) << used.status();
+    EXPECT_EQ(listen(used->get(), 1), 0) << port;
+    // ReservePorts binds sockets without SO_REUSEADDR first.
+    const Fd other(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    EXPECT_EQ(bind(other.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), -1);
+  }
 }
 
 TEST(BoundedQueue, IsFirstInFirstOutAndBounded) {
