@@ -38,6 +38,7 @@
 #include "pserver/rocksdb/store_keys.h"
 #include "pserver/rocksdb/store_meta.h"
 #include "pserver/rocksdb/store_room.h"
+#include "pserver/rocksdb/store_writer.h"
 #include "pserver/storage/snapshot_delta.h"
 #include "pserver/storage/storage.h"
 #include "pserver/wire/log_record.h"
@@ -88,6 +89,7 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
         rocksdb::DB::Open(tight ? TightStoreOptions(log_bytes) : StoreOptions(), dir_, &db);
     db_.reset(db);
     TD_RETURN_IF_ERROR(FromRocksdb(status, "cannot open checkpoint store " + dir_));
+    writer_.Open(db_.get());
     marks_.Open(db_.get());
     const Status room = CheckRoom(0);
     LOG_IF(WARNING, !room.ok()) << "pushes are rejected until the disk has free space: "
@@ -253,7 +255,7 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     rocksdb::WriteOptions options;
     options.sync = sync;
     TD_RETURN_IF_ERROR(
-        FromRocksdb(db_->Write(options, &batch), "cannot write the write-ahead log of " + dir_));
+        FromRocksdb(writer_.Write(options, &batch), "cannot write the write-ahead log of " + dir_));
     last_entry_ = entries.back().number;
     if (sync) TD_RETURN_IF_ERROR(synced_.Note(last_entry_));
     return bytes;
@@ -265,7 +267,10 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
 
   Status SyncLog() override {
     const uint64_t last = last_entry_;
-    const Status synced = FromRocksdb(db_->SyncWAL(), "cannot sync the write-ahead log of " + dir_);
+    const std::optional<rocksdb::Status> result = writer_.SyncLogFiles();
+    const Status synced = result
+                              ? FromRocksdb(*result, "cannot sync the write-ahead log of " + dir_)
+                              : SyncLogFiles().status();
     // After a failed sync, unsynced data may be lost, even if the cause was a full disk. The status
     // is therefore UNAVAILABLE, after which the log does not retry.
     if (!synced.ok()) return Unavailable("%s", std::string(synced.message()));
@@ -301,7 +306,7 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     rocksdb::WriteBatch batch;
     LogMarks::RemoveAll(&batch);
     TD_RETURN_IF_ERROR(
-        FromRocksdb(db_->Write({}, &batch), "cannot clear the write-ahead log of " + dir_));
+        FromRocksdb(writer_.Write({}, &batch), "cannot clear the write-ahead log of " + dir_));
     return synced_.Note(0);
   }
 
@@ -444,10 +449,10 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     Status Begin(ShardSnapshot /*head*/) override { return OkStatus(); }
     Status Take(SnapshotChunk /*chunk*/) override { return OkStatus(); }
   };
-  Status WriteSynced(rocksdb::WriteBatch* batch, const std::string& what) const {
+  Status WriteSynced(rocksdb::WriteBatch* batch, const std::string& what) {
     rocksdb::WriteOptions sync;
     sync.sync = true;
-    return FromRocksdb(db_->Write(sync, batch), what);
+    return FromRocksdb(writer_.Write(sync, batch), what);
   }
 
   // Checks the free disk space for a value file of `bytes` bytes and for the record that names the
@@ -466,6 +471,8 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
       if (entry.path().extension() != ".log") continue;
       const std::string path = entry.path();
       const Fd file(open(path.c_str(), O_RDWR | O_CLOEXEC));
+      // RocksDB has removed the file: table files have its records.
+      if (!file.valid() && errno == ENOENT) continue;
       if (!file.valid() || fdatasync(file.get()) != 0) {
         return Unavailable("cannot sync %s: %s [TD2110]; hint: check the disk", path,
                            ErrnoText(errno));
@@ -685,6 +692,7 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
   // The value file that the last NewValuesFile named, until it is installed; "": none.
   std::string pending_file_ TD_GUARDED_BY(mu_);
   std::unique_ptr<rocksdb::DB> db_;
+  StoreWriter writer_;
 };
 
 }  // namespace

@@ -18,6 +18,7 @@ inline constexpr const char* kIncomplete = "incomplete";  // exists while the st
 inline constexpr const char* kRestoring = "restoring";
 // Number of the global snapshot that was taken or restored last (snapshot_lineage.h).
 inline constexpr const char* kHead = "head";
+inline constexpr const char* kNothing = "nothing";  // never has a record (StoreWriter)
 
 // Each of the following kinds has the keys [kBegin, kEnd). '0' is the character after '/'.
 inline constexpr const char *kLogBegin = "log/", *kLogEnd = "log0";  // the entries of the log

@@ -39,6 +39,8 @@ rocksdb::Options StoreOptions() {
   options.max_total_wal_size = kMemtables * kMemtableBytes;
   options.disable_auto_compactions = true;
   options.allow_fallocate = false;
+  // The log files have all records, except those without content (StoreWriter).
+  options.avoid_flush_during_shutdown = true;
   options.keep_log_file_num = 2;
   options.compression = rocksdb::kNoCompression;  // because gradients do not compress
   options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;

@@ -1,6 +1,7 @@
 // Tests the checkpoint store when system calls fail. The fsync and fdatasync of this program
 // replace those of the C library, also in RocksDB.
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@
 namespace {
 
 std::atomic<int> g_failures{0};  // number of next file syncs that fail
+std::atomic<int> g_full{0};      // number of next writes to RocksDB's log files that find no room
 std::mutex g_mu;
 std::set<std::string> g_synced;  // paths of all synced directories and files
 
@@ -36,8 +38,23 @@ int Sync(long call, int fd) {
   return static_cast<int>(syscall(call, fd));
 }
 
+bool HasNoRoom(int fd) {
+  if (g_full <= 0) return false;
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd), error);
+  return path.extension() == ".log" && g_full-- > 0;
+}
+
 }  // namespace
 
+extern "C" __attribute__((visibility("default"))) ssize_t write(int fd, const void* data,
+                                                                size_t bytes) {
+  if (HasNoRoom(fd)) {
+    errno = ENOSPC;
+    return -1;
+  }
+  return syscall(SYS_write, fd, data, bytes);
+}
 extern "C" __attribute__((visibility("default"))) int fdatasync(int fd) {
   return Sync(SYS_fdatasync, fd);
 }
@@ -89,6 +106,51 @@ TEST_F(StoreIoTest, OneFailedSyncIsForEverAndASuccessorHasAllThatWasWritten) {
   EXPECT_TRUE(storage->AppendLog({&second, 1}, true).ok());
 }
 
+// The free space can end between the check and the write. The write then fails in RocksDB.
+class NoRoomTest : public StoreIoTest, public testing::WithParamInterface<bool> {
+ protected:
+  // Appends the entry until the disk has room. Returns the last status.
+  static Status AppendInTheEnd(Storage& storage, const LogEntry& entry) {
+    Status status;
+    for (int i = 0; i < 5000; ++i) {
+      status = storage.AppendLog({&entry, 1}, true).status();
+      if (status.code() != StatusCode::kResourceExhausted) break;
+      poll(nullptr, 0, 1);  // RocksDB recovers in another thread
+    }
+    return status;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(FirstWrite, NoRoomTest, testing::Bool());
+
+TEST_P(NoRoomTest, TheLogRefusesAnEntryAndAcceptsItLater) {
+  uint64_t number = 0;
+  {
+    const auto storage = *OpenRocksdbStorage(dir_);
+    if (!GetParam()) {
+      const LogEntry first = Entry(++number);
+      ASSERT_TRUE(storage->AppendLog({&first, 1}, false).ok());
+    }
+    const LogEntry entry = Entry(++number);
+    g_full = 1;
+    const Status full = storage->AppendLog({&entry, 1}, true).status();
+    EXPECT_EQ(full.code(), StatusCode::kResourceExhausted) << full;
+    EXPECT_THAT(std::string(full.message()), HasSubstr("[TD2107]"));
+    EXPECT_EQ(storage->SyncLog(), OkStatus()) << "earlier entries become durable meanwhile";
+    EXPECT_EQ(AppendInTheEnd(*storage, entry), OkStatus());
+    const LogEntry last = Entry(++number);
+    EXPECT_TRUE(storage->AppendLog({&last, 1}, true).ok());
+    EXPECT_EQ(storage->SyncLog(), OkStatus());
+  }
+  const auto storage = *OpenRocksdbStorage(dir_);
+  uint64_t entries = 0;
+  const Status read = storage->ReadLog(0, [&](const LogEntry&) {
+    ++entries;
+    return OkStatus();
+  });
+  EXPECT_TRUE(read.ok()) << read;
+  EXPECT_EQ(entries, number);
+}
+
 TEST_F(StoreIoTest, TheNamesOfNewFoldersAreOnTheDisk) {
   g_synced.clear();
   ASSERT_TRUE(OpenRocksdbStorage(dir_ + "/data/shard-0").ok());
@@ -121,7 +183,7 @@ TEST_F(StoreIoTest, RowsWhoseFolderWasRemovedAreNamedAndEndTheServer) {
 TEST_F(StoreIoTest, WithoutALogAFailedCheckpointEndsNothing) {
   const auto storage = *OpenRocksdbStorage(dir_);
   DurableShard durable({.later =
-                            [](std::function<void()> work) {
+                            [](const std::function<void()>& work) {
                               work();
                               return OkStatus();
                             }},
