@@ -51,6 +51,12 @@ def possible(event):
     return event["result"] == "unknown" or accepted(event)
 
 
+def identity(event):
+    """By which a server knows a push. After a restore, it may be of another content (impostor)."""
+    args = event["args"]
+    return args["trainer"], args["incarnation"], args["sequence"]
+
+
 # ---- States of a server in mode a_sync -----------------------------------------------------------
 
 
@@ -77,8 +83,10 @@ class Epoch:
         since = restore["begin"] if restore else -1
         self._must, self._may = must, may
         events = pushed(history, server)
+        replaced = {identity(e) for e in events if e["args"].get("impostor") and possible(e)}
         self._acked = Sums((e["end"], e["args"]["slot"]) for e in events
-                           if accepted(e) and e["begin"] > self.begin)
+                           if accepted(e) and e["begin"] > self.begin
+                           and not (e["reply"]["duplicate"] and identity(e) in replaced))
         self._open = Sums((e["begin"], e["args"]["slot"]) for e in events
                           if possible(e) and e["end"] > since)
 
@@ -205,10 +213,9 @@ def check_replies(history):
     for server in history.servers:
         restores, first = restores_of(history, server), {}
         for event in sorted(pushed(history, server), key=lambda e: e["end"]):
-            args = event["args"]
             if event["result"] != "ok" or event["reply"]["duplicate"]:
                 continue
-            key = args["trainer"], args["incarnation"], args["sequence"]
+            key = identity(event)
             old = first.get(key)
             first[key] = event
             if old and not any(r["end"] > old["begin"] and r["begin"] < event["end"]
