@@ -29,6 +29,29 @@ class Faults(Test):
         self.assertEqual([s.checkpoint_version for s in client.status()], [12, 12])
         self.assertEqual(client._calls.kept.bytes_max, 1 << 30)  # pylint: disable=protected-access
 
+    def test_calls_continue_on_a_server_that_is_restarted_by_sigterm(self):
+        """Some calls of a server that ends fail with CANCELLED."""
+        servers = self.servers(1, "--durability=logged")
+        client = self.client(servers)
+        client.configure({"v": (3,)}, mode="a_sync")
+        params, one = {"v": numpy.zeros(3, F32)}, {"v": numpy.ones(3, F32)}
+        client.init_or_fetch(params)
+        over, pushes = threading.Event(), 0
+
+        def restart():
+            for _ in range(15):
+                servers.terminate(0)
+                servers.start(0)
+            over.set()
+
+        restarting = threading.Thread(target=restart)
+        restarting.start()
+        self.addCleanup(restarting.join)
+        while not over.is_set():
+            client.push_pull(pushes, 1.0, one, params)
+            pushes += 1
+        self.assert_same(params, {"v": numpy.full(3, -pushes, F32)})
+
     def test_what_is_kept_has_a_bound(self):
         servers = self.servers(1, "--durability=replayable", "--keep_pushes_mb=1")
         client = self.client(servers)

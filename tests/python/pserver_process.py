@@ -56,6 +56,11 @@ class Servers:
         self.running[i].kill()
         self.running[i].wait()
 
+    def terminate(self, i):
+        """Ends server i as a supervisor does, by SIGTERM."""
+        self.running[i].terminate()
+        self.running[i].wait()
+
     def __exit__(self, *_):
         for process in self.running:
             if process is not None and process.poll() is None:

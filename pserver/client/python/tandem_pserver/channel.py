@@ -17,6 +17,8 @@ from .session import Session, was_lost
 # details than "deadline exceeded".
 GRACE_SECONDS = 2.0
 SESSIONS_LOST_MAX = 4  # per call; a restarted server knows no session
+# Errors of a call whose connection broke. A server that SIGTERM ends cancels its calls.
+LOST = ("UNAVAILABLE", "CANCELLED")
 # Servers accept 1 MiB on a connection before they accepted one of its calls
 # (common/rpc/stranger_budget.h); larger requests wait until a small call was accepted.
 UNKNOWN_BYTES_MAX = 64 << 10
@@ -138,7 +140,7 @@ class Server:
                     self._send(started)
                     return None
             last = started.retries == 0 or time.monotonic() >= started.deadline
-            if error.code() != grpc.StatusCode.UNAVAILABLE or last:
+            if error.code().name not in LOST or last:
                 raise PserverError(error.code().name, self.name, started.method,
                                    started.explain(error)) from None
         started.retries -= 1
@@ -203,7 +205,7 @@ class Server:
             except grpc.RpcError as error:
                 code, details = self._session.explain(error.code().name, error.details())
                 last = started.retries == 0 or time.monotonic() >= started.deadline
-                if code != "UNAVAILABLE" or last:
+                if code not in LOST or last:
                     raise PserverError(code, self.name, started.method, details) from None
                 started.retries -= 1
         refused = self._session.accept(offer, reply)
