@@ -111,7 +111,7 @@ class History:
 
 def load(path):
     with open(path, encoding="utf-8") as file:
-        plan = json.loads(file.readline())["plan"]
+        plan = {"workload": "raw", **json.loads(file.readline())["plan"]}
         return History(plan, [json.loads(line) for line in file])
 
 

@@ -28,7 +28,7 @@ SEED = int(os.environ.get("TANDEM_HISTORY_SEED") or random.SystemRandom().randra
 
 class Short(unittest.TestCase):
     def options(self, mode):
-        return types.SimpleNamespace(build=script.BUILD, seconds=SECONDS, mode=mode, faults=None,
+        return types.SimpleNamespace(build=script.BUILD, seconds=SECONDS, mode=mode, faults=None, workload="raw",
                                      program=None, keep=False,
                                      out=os.environ.get("TMPDIR", "/tmp/tandem-history"))
 

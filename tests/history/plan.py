@@ -12,8 +12,14 @@ FAULTS = ("kill", "kill", "kill_unheard", "kill_unheard", "stop", "restart", "cu
           "hold_in", "delay", "full")
 
 
-def draw(seed, mode=None, faults=None):
-    """The plan of `seed`: a dict that JSON can hold."""
+WORKLOADS = ("raw", "moves", "replayable")
+
+
+def draw(seed, mode=None, faults=None, workload="raw"):
+    """The plan of `seed`: a dict that JSON can hold. `workload`: "raw" has the clients of clients.py,
+    the others those of product.py."""
+    if workload != "raw":
+        return draw_product(seed, faults, workload)
     rng = random.Random(seed)
     mode_drawn = rng.choice(("a_sync", "a_sync", "sync"))
     mode = mode or mode_drawn
@@ -22,7 +28,7 @@ def draw(seed, mode=None, faults=None):
     chosen = sorted(set(chosen if faults is None else faults))
     cold = 0 if "full" in chosen else rng.choice((0, 0, 1))  # a store of cold rows needs 512 MB
     return {
-        "seed": seed, "mode": mode, "job": f"history-{seed}",
+        "seed": seed, "mode": mode, "workload": "raw", "job": f"history-{seed}",
         "servers": rng.choice((1, 2, 2, 3)), "trainers": rng.choice((1, 2, 3)),
         "readers": 1, "slots": 6144 if sync else 4096,
         "large": rng.choice(LARGE_SIZES[:4] if sync else LARGE_SIZES),
@@ -36,6 +42,22 @@ def draw(seed, mode=None, faults=None):
         "restores": not sync and rng.random() < 0.5,
         "snapshots": rng.random() < 0.5,
     }
+
+
+def draw_product(seed, faults, workload):
+    """The plan of a workload with Tandem's own client. `servers` are virtual (product.py)."""
+    rng = random.Random(f"{workload} {seed}")
+    chosen = faults if faults is not None else rng.sample(("kill", "kill", "stop", "restart"), 3)
+    flags = [f"--wal_sync={rng.choice(('none', 'interval', 'always'))}",
+             f"--threads={rng.choice((1, 2, 4))}"]
+    flags += rng.choice(((), ("--checkpoint_every_steps=17",)))
+    if workload == "replayable":
+        flags.append(f"--keep_pushes_mb={rng.choice((1, 64))}")
+    return {"seed": seed, "mode": "a_sync", "workload": workload, "job": f"history-{seed}",
+            "servers": 2, "real_servers": 3 if workload == "moves" else rng.choice((1, 2, 3)),
+            "trainers": rng.choice((1, 2, 3)), "readers": 0, "slots": 4096, "large": 1,
+            "durability": "replayable" if workload == "replayable" else "logged", "flags": flags,
+            "faults": sorted(set(chosen)), "restores": False, "snapshots": False}
 
 
 def row_of(slot):

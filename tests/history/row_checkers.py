@@ -195,8 +195,22 @@ def check_snapshots(history):
         for event in history.of("Push"):
             if possible(event) or event["result"] == "ok":
                 slots[event["args"]["slot"]].setdefault(event["server"], []).append(event)
+        slots = {slot: each for slot, each in slots.items()
+                 if not _divided(history, restore, [e for es in each.values() for e in es])}
         found += _torn_cut(restore, reads, slots)
     return found
+
+
+def _divided(history, restore, events):
+    """Whether an earlier restore may have taken a push back on some of its servers only: it was of
+    one server, or the push was open meanwhile."""
+    for old in history.of("RestoreCheckpoint", "restore snapshot", results=("ok", "unknown")):
+        if old["begin"] >= restore["begin"]:
+            break
+        alone = old["server"] >= 0
+        if any(e["begin"] < old["end"] and (alone or e["end"] > old["begin"]) for e in events):
+            return True
+    return False
 
 
 def _torn_cut(restore, reads, slots):

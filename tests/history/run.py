@@ -16,7 +16,10 @@ import tempfile
 import threading
 import time
 
+import plan as plans
+
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 _parser = argparse.ArgumentParser(description=__doc__,
                                   formatter_class=argparse.RawDescriptionHelpFormatter)
 _parser.add_argument("--build", default="build")
@@ -25,6 +28,7 @@ _parser.add_argument("--seed", type=int)
 _parser.add_argument("--seconds", type=float, default=10)
 _parser.add_argument("--rounds", type=int, default=1)
 _parser.add_argument("--mode", choices=("a_sync", "sync"))
+_parser.add_argument("--workload", default="raw", choices=(*plans.WORKLOADS, "all"))
 _parser.add_argument("--faults", help="faults instead of those of the seed, with commas")
 _parser.add_argument("--program", help="instead of build/bin/tandem-pserver")
 _parser.add_argument("--out", default="/tmp/tandem-history")
@@ -36,11 +40,11 @@ sys.path.insert(0, os.path.join(OPTIONS.build, "python"))
 # pylint: disable=wrong-import-position
 import all_checkers
 import history
-import plan as plans
 import properties
 from clients import Trainer
 from faults import Faults
 from operators import Operator
+from product import Mover, ProductTrainer
 from readers import Follower, Reader
 from servers import Died, Server
 from sync_trainers import SyncTrainer
@@ -61,7 +65,7 @@ class Round:
 
     def run(self):
         """Returns the history."""
-        for i in range(self.plan["servers"]):
+        for i in range(self.plan.get("real_servers", self.plan["servers"])):
             self.servers.append(Server(i, self.program, self.folder, self.plan))
         self.world = World(self.plan, [s.proxy.address for s in self.servers], self.seconds)
         try:
@@ -78,14 +82,26 @@ class Round:
             shutil.rmtree(self.folder, ignore_errors=True)
         return self.world.recorder.history()
 
-    def train(self):
+    def make_clients(self, quiet):
         kind = SyncTrainer if self.plan["mode"] == "sync" else Trainer
-        quiet = threading.Lock()
         self.clients = [kind(self.world, i) for i in range(self.plan["trainers"])]
         self.clients += [Reader(self.world, i) for i in range(self.plan["readers"])]
         self.clients.append(Operator(self.world, os.path.join(self.bin, "tandem"), quiet))
         self.followers = [Follower(self.world, i, table) for i in range(self.plan["servers"])
                           for table in self._tables()]
+
+    def make_product_clients(self):
+        first = self.servers[:2] if self.plan["workload"] == "moves" else self.servers
+        self.world.addresses = [server.address for server in first]
+        self.clients = [ProductTrainer(self.world, i) for i in range(self.plan["trainers"])]
+        self.clients.append(Mover(self.world, os.path.join(self.bin, "tandem"), self.servers))
+
+    def train(self):
+        quiet = threading.Lock()
+        if self.plan["workload"] == "raw":
+            self.make_clients(quiet)
+        else:
+            self.make_product_clients()
         faults = Faults(self.world, self.servers, quiet)
         for thread in (*self.clients, *self.followers, faults):
             thread.start()
@@ -107,6 +123,9 @@ class Round:
 
     def last_reads(self):
         """Reads all states without faults, also after a restart of each server."""
+        if self.plan["workload"] != "raw":
+            self._read_by_trainers()
+            return
         self.world.addresses = [s.proxy.address for s in self.servers]
         reader = Reader(self.world, 99)
         for follower in self.followers:
@@ -119,6 +138,19 @@ class Round:
             server.kill()
             server.start()
         self._read_all(reader)
+
+    def _read_by_trainers(self):
+        """Of replayable pushes, the trainers are alive, since they keep values."""
+        trainers = [c for c in self.clients if isinstance(c, ProductTrainer) and c.client]
+        for _ in range(2):
+            if not any([trainer.read() for trainer in trainers]):
+                raise Died("no trainer can read after the end of the faults")
+            for server in self.servers:
+                server.kill()
+                server.start()
+        for trainer in trainers:
+            trainer.read()
+            trainer.end()
 
     def _read_all(self, reader):
         for server in range(self.plan["servers"]):
@@ -147,12 +179,15 @@ def report(found, recorded, out):
 def one_round(seed, options, reached):
     """Returns the number of violations of one seed."""
     faults = options.faults.split(",") if options.faults else None
-    plan = plans.draw(seed, options.mode, faults)
+    workload = options.workload
+    if workload == "all":
+        workload = random.Random(seed).choice(plans.WORKLOADS)
+    plan = plans.draw(seed, options.mode, faults, workload)
     began = time.monotonic()
     recorded = Round(plan, options.build, options.seconds, options.program).run()
     found = all_checkers.check(recorded)
     reached.count(recorded)
-    print(f"seed {seed}: {plan['mode']}, {plan['servers']} servers, {plan['trainers']} trainers, "
+    print(f"seed {seed}: {plan['workload']} {plan['mode']}, {plan['servers']} servers, {plan['trainers']} trainers, "
           f"faults {','.join(plan['faults'])}: {len(recorded.events)} events, {len(found)} "
           f"violations, {time.monotonic() - began:.1f} s", flush=True)
     if found or options.keep:
