@@ -12,7 +12,7 @@ FAULTS = ("kill", "kill", "kill_unheard", "kill_unheard", "stop", "restart", "cu
           "hold_in", "delay", "full")
 
 
-WORKLOADS = ("raw", "moves", "replayable")
+WORKLOADS = ("raw", "moves", "replayable", "standbys")
 
 
 def draw(seed, mode=None, faults=None, workload="raw"):
@@ -53,11 +53,13 @@ def draw_product(seed, faults, workload):
     flags += rng.choice(((), ("--checkpoint_every_steps=17",)))
     if workload == "replayable":
         flags.append(f"--keep_pushes_mb={rng.choice((1, 64))}")
+    servers = 3 if workload == "moves" else rng.choice((1, 2, 3))
     return {"seed": seed, "mode": "a_sync", "workload": workload, "job": f"history-{seed}",
-            "servers": 2, "real_servers": 3 if workload == "moves" else rng.choice((1, 2, 3)),
+            "servers": 2, "real_servers": min(servers, 2) if workload == "standbys" else servers,
+            "standbys": rng.choice((1, 1, 2)),
             "trainers": rng.choice((1, 2, 3)), "readers": 0, "slots": 4096, "large": 1,
             "durability": "replayable" if workload == "replayable" else "logged", "flags": flags,
-            "faults": sorted(set(chosen)), "restores": False, "snapshots": False}
+            "faults": ["lose"] if workload == "standbys" else sorted(set(chosen)), "restores": False, "snapshots": False}
 
 
 def row_of(slot):

@@ -169,6 +169,18 @@ PROPERTIES = {
         h, "kill", "Push") if h.plan["mode"] == "sync" else 0,
     "a sync job made 100 steps": lambda h: h.plan["mode"] == "sync" and any(
         w["reply"]["version"] >= 100 for s in h.servers for w in wholes(h, s)),
+    "rows moved to another server": lambda h: len(h.of("rebalance", results=("ok",))),
+    "a move was broken off": lambda h: len(h.of("rebalance", "drain", results=("unknown",))),
+    "a push was open while rows moved": lambda h: _open_during(h, "rebalance", "drain"),
+    "a server that needs its trainers' values was killed": lambda h: len(h.of(
+        "kill")) if h.plan["workload"] == "replayable" else 0,
+    "a primary lost its directory": lambda h: sum(
+        e["args"]["primary"] for e in h.of("lose", results=("ok",))),
+    "a standby lost its directory": lambda h: sum(
+        not e["args"]["primary"] for e in h.of("lose", results=("ok",))),
+    "a member that did not answer was replaced": lambda h: sum(
+        e["args"]["signal"] == 19 for e in h.of("lose", "kill_member", results=("ok",))),
+    "a push was open while a primary was lost": lambda h: _open_during(h, "lose", "kill_member"),
     "rows were outside memory": lambda h: "--table_memory_mb=1" in h.plan["flags"],
 }
 

@@ -47,6 +47,7 @@ from operators import Operator
 from product import Mover, ProductTrainer
 from readers import Follower, Reader
 from servers import Died, Server
+from standbys import StandbyFaults, StandbyJob
 from sync_trainers import SyncTrainer
 from clients import World
 
@@ -61,22 +62,27 @@ class Round:
         self.program = program or os.path.join(self.bin, "tandem-pserver")
         self.folder = tempfile.mkdtemp(prefix="tandem-history-")
         self.servers, self.clients = [], []
-        self.world, self.followers = None, []
+        self.world, self.followers, self.job = None, [], None
 
     def run(self):
         """Returns the history."""
-        for i in range(self.plan.get("real_servers", self.plan["servers"])):
+        count = self.plan.get("real_servers", self.plan["servers"])
+        for i in range(0 if self.plan["workload"] == "standbys" else count):
             self.servers.append(Server(i, self.program, self.folder, self.plan))
         self.world = World(self.plan, [s.proxy.address for s in self.servers], self.seconds)
         try:
             for server in self.servers:
                 server.start()
+            if self.plan["workload"] == "standbys":
+                self.job = StandbyJob(self.folder, self.bin, self.plan)
             self.train()
             self.last_reads()
         except Died as error:
             event = self.world.recorder.begin("faults", "died", error=str(error)[-2000:])
             self.world.recorder.end(event, "ok")
         finally:
+            if self.job:
+                self.job.close()
             for server in self.servers:
                 server.close()
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -92,9 +98,14 @@ class Round:
 
     def make_product_clients(self):
         first = self.servers[:2] if self.plan["workload"] == "moves" else self.servers
-        self.world.addresses = [server.address for server in first]
-        self.clients = [ProductTrainer(self.world, i) for i in range(self.plan["trainers"])]
-        self.clients.append(Mover(self.world, os.path.join(self.bin, "tandem"), self.servers))
+        self.world.addresses = (self.job.addresses if self.job
+                                else [server.address for server in first])
+        secret = self.job.secret if self.job else ""
+        self.clients = [ProductTrainer(self.world, i, secret)
+                        for i in range(self.plan["trainers"])]
+        if not self.job:
+            self.clients.append(Mover(self.world, os.path.join(self.bin, "tandem"),
+                                      self.servers))
 
     def train(self):
         quiet = threading.Lock()
@@ -102,7 +113,8 @@ class Round:
             self.make_clients(quiet)
         else:
             self.make_product_clients()
-        faults = Faults(self.world, self.servers, quiet)
+        faults = StandbyFaults(self.world, self.job) if self.job else Faults(
+            self.world, self.servers, quiet)
         for thread in (*self.clients, *self.followers, faults):
             thread.start()
         time.sleep(self.seconds)
