@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
 #include "common/base/require.h"
+#include "common/os/files.h"
+#include "common/os/own_files.h"
 #include "common/rpc/credentials/token.h"
 #include "deploy/launch/job_certificates.h"
 
@@ -50,6 +53,40 @@ std::vector<std::string> Settings(const LaunchOptions& options) {
                   : options.security.tls_dir.empty() ? "no TLS"
                                                      : "--tls_dir")};
   return settings;
+}
+
+// The file in a host's directory of pservers' data that tells the number of the host.
+std::string KeptName(int number, int hosts) {
+  return absl::StrFormat("host-%d-of-%d", number, hosts);
+}
+
+// Returns the number that this host had in an earlier run of the job, from the name of a file in
+// its directory of pservers' data; -1: none, or several, because hosts share the directory.
+// FAILED_PRECONDITION: the earlier run had another number of hosts.
+StatusOr<int> KeptNumber(const LaunchOptions& options) {
+  int kept = -1, kept_of = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(options.pservers.data_dir, error)) {
+    const std::string name = entry.path().filename();
+    int number = 0, hosts = 0;
+    if (std::sscanf(name.c_str(), "host-%d-of-%d", &number, &hosts) != 2) continue;
+    if (number < 0 || number >= hosts || name != KeptName(number, hosts)) continue;
+    if (kept >= 0) return -1;
+    kept = number;
+    kept_of = hosts;
+  }
+  if (kept < 0 || kept_of == options.hosts.count) return kept;
+  return FailedPrecondition(
+      "%s has the pservers' data of host %d of %d, but the job has %d hosts [TD3015]; hint: use "
+      "--hosts=%d, or an empty --pserver_data_dir",
+      options.pservers.data_dir, kept, kept_of, options.hosts.count, kept_of);
+}
+
+// Writes the file that KeptNumber finds in a later run.
+Status KeepNumber(const LaunchOptions& options, int number) {
+  TD_REQUIRE(number >= 0 && number < options.hosts.count);
+  TD_RETURN_IF_ERROR(MakeDirs("--pserver_data_dir", options.pservers.data_dir));
+  return WriteOwnFile(options.pservers.data_dir + "/" + KeptName(number, options.hosts.count), "");
 }
 
 }  // namespace
@@ -103,6 +140,9 @@ StatusOr<std::unique_ptr<HostGroup>> JoinHosts(const Environment& env, const std
       collective::EtcdAccessFrom([&env](const char* name) { return ValueOf(env, name); });
   group.version = version;
   group.settings = Settings(options);
+  if (!options.pservers.data_dir.empty()) {
+    TD_ASSIGN_OR_RETURN(group.kept, KeptNumber(options));
+  }
   group.ports = MostOnOneHost(options);
   group.silence = options.hosts.timeout;
   if (options.security.make_tls) {
@@ -121,6 +161,9 @@ StatusOr<std::unique_ptr<HostGroup>> JoinHosts(const Environment& env, const std
     std::fprintf(stderr, "tandemrun: %s\n", text.c_str());
   };
   TD_ASSIGN_OR_RETURN(std::unique_ptr<HostGroup> joined, HostGroup::Join(std::move(group)));
+  if (!options.pservers.data_dir.empty()) {
+    TD_RETURN_IF_ERROR(KeepNumber(options, joined->layout().number));
+  }
   Apply(joined->layout(), options);
   return joined;
 }

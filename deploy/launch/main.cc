@@ -40,7 +40,16 @@ void PrintStatusPage(const LaunchPlan& plan) {
   }
 }
 
-StatusOr<int> Launch(const ParsedArgs& args) {
+// How a run of the job ended.
+struct Outcome {
+  int code = 0;  // exit code
+  // true: another run can continue the job, because only the leading host was lost.
+  bool again = false;
+  int max_restarts = 0;
+};
+
+// Runs the job, or the part of this host.
+StatusOr<Outcome> Launch(const ParsedArgs& args) {
   const Environment env = WithoutRanks(CurrentEnvironment());
   TD_ASSIGN_OR_RETURN(LaunchOptions options, MakeLaunchOptions(args, ProgramDir()));
   std::unique_ptr<HostGroup> group;  // null: the job runs on this host only
@@ -54,7 +63,7 @@ StatusOr<int> Launch(const ParsedArgs& args) {
                                                       : group->layout().certificates));
   if (options.dry_run) {
     std::fputs(Describe(plan).c_str(), stdout);
-    return 0;
+    return Outcome();
   }
   // The secrets exist until this object is destroyed, after the job has ended.
   TD_ASSIGN_OR_RETURN(const HeldSecrets secrets, PrepareFiles(plan));
@@ -74,7 +83,23 @@ StatusOr<int> Launch(const ParsedArgs& args) {
                                     .host_timeout = options.hosts.timeout,
                                     .quiet = options.supervision.quiet};
   Supervisor supervisor(plan, std::move(of_supervisor), std::move(group));
-  return supervisor.Run();
+  Outcome outcome{.max_restarts = options.supervision.max_restarts};
+  TD_ASSIGN_OR_RETURN(outcome.code, supervisor.Run());
+  outcome.again = supervisor.CanJoinAgain();
+  return outcome;
+}
+
+// Runs the job. If the leading host is lost, joins the job again with the other hosts, as its state
+// is in the pservers of these hosts.
+StatusOr<int> LaunchUntilDone(const ParsedArgs& args) {
+  for (int run = 1;; ++run) {
+    TD_ASSIGN_OR_RETURN(const Outcome outcome, Launch(args));
+    if (!outcome.again || run > outcome.max_restarts) return outcome.code;
+    std::fprintf(stderr,
+                 "tandemrun: the leading host is lost: this host joins the job again at %s, and "
+                 "the job continues when all hosts have joined (restart %d of %d)\n",
+                 args.Get("rendezvous").c_str(), run, outcome.max_restarts);
+  }
 }
 
 int Main(int argc, char** argv) {
@@ -92,7 +117,7 @@ int Main(int argc, char** argv) {
     std::puts("tandemrun " TANDEM_VERSION);
     return 0;
   }
-  const StatusOr<int> code = Launch(*args);
+  const StatusOr<int> code = LaunchUntilDone(*args);
   if (code.ok()) return *code;
   std::fputs(ErrorText("tandemrun", code.status()).c_str(), stderr);
   return ExitCodeOf(code.status());

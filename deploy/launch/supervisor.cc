@@ -105,6 +105,11 @@ StatusOr<int> Supervisor::Run() {
   return code;
 }
 
+bool Supervisor::CanJoinAgain() const {
+  return group_->lost_leader() && stop_.signal() == 0 && not_started_.ok() &&
+         !plan_.hosts.members.empty();
+}
+
 Status Supervisor::StartAll() {
   if (signals_.get() < 0)
     return ResourceExhausted("cannot create a signal descriptor: %s", ErrnoText(errno));

@@ -50,6 +50,9 @@ class Supervisor {
   // SIGTERM, SIGHUP, SIGCHLD and SIGWINCH, and SIGUSR1 for an elastic job. REQUIRES:
   // PrepareFiles(plan) was OK. The caller calls Run once, on the main thread.
   StatusOr<int> Run();
+  // Returns whether the job ended because the leading host was lost, and another run of the job can
+  // continue it, because its pservers have standbys on other hosts.
+  bool CanJoinAgain() const;
 
  private:
   Status StartAll();

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -61,7 +62,7 @@ HostGroup::~HostGroup() = default;
 
 StatusOr<std::unique_ptr<HostGroup>> HostGroup::Join(HostGroupOptions options) {
   TD_REQUIRE(options.hosts > 1 && !options.meeting.secret.empty());
-  TD_REQUIRE(options.progress != nullptr);
+  TD_REQUIRE(options.progress != nullptr && options.kept < options.hosts);
   std::unique_ptr<HostGroup> group(new HostGroup(std::move(options)));
   const Time deadline = SteadyNow() + group->options_.timeout;
   TD_RETURN_IF_ERROR(group->Enter(deadline));
@@ -110,16 +111,43 @@ Status HostGroup::Gather(Time deadline) {
       if (peer.link != nullptr && !peer.link->Step(SteadyNow()).ok()) peer = Peer();
     }
   }
+  AssignNumbers();
   if (options_.make_certificates != nullptr) {
     TD_ASSIGN_OR_RETURN(layout_.certificates, options_.make_certificates(layout_.hosts));
   }
-  for (size_t i = 1; i < peers_.size(); ++i) SendLayout(static_cast<int>(i), /*replaces=*/false);
+  for (size_t i = 0; i < peers_.size(); ++i) {
+    if (peers_[i].link != nullptr) SendLayout(static_cast<int>(i), /*replaces=*/false);
+  }
   Flush(SteadyNow() + options_.silence);
   return OkStatus();
 }
 
+void HostGroup::AssignNumbers() {
+  TD_REQUIRE(leads() && layout_.number == 0);
+  const size_t count = peers_.size();
+  peers_[0].kept = options_.kept;
+  std::vector<JobHost> hosts(count);
+  std::vector<Peer> peers(count);
+  std::set<size_t> free;
+  for (size_t i = 0; i < count; ++i) free.insert(i);
+  for (const Peer& peer : peers_) {
+    if (peer.kept >= 0) free.erase(static_cast<size_t>(peer.kept));
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const bool kept = peers_[i].kept >= 0;
+    const size_t number = kept ? static_cast<size_t>(peers_[i].kept) : *free.begin();
+    if (!kept) free.erase(free.begin());
+    if (i == 0) layout_.number = layout_.leader = static_cast<int>(number);
+    hosts[number] = std::move(layout_.hosts[i]);
+    peers[number] = std::move(peers_[i]);
+  }
+  layout_.hosts = std::move(hosts);
+  peers_ = std::move(peers);
+}
+
 void HostGroup::SendLayout(int number, bool replaces) {
-  TD_REQUIRE(leads() && number > 0 && static_cast<size_t>(number) < peers_.size());
+  TD_REQUIRE(leads() && number != layout_.number);
+  TD_REQUIRE(number >= 0 && static_cast<size_t>(number) < peers_.size());
   HostLayout layout = layout_;
   layout.number = number;
   layout.replaces = replaces;
@@ -139,8 +167,11 @@ Status HostGroup::Enter(Time deadline) {
     StatusOr<std::optional<HostLayout>> layout = Ask(deadline);
     TD_RETURN_IF_ERROR(layout.status());
     if (*layout) {
-      if ((*layout)->hosts.size() != layout_.hosts.size() || (*layout)->number <= 0 ||
-          static_cast<size_t>((*layout)->number) >= layout_.hosts.size()) {
+      const auto is_number = [&](int number) {
+        return number >= 0 && static_cast<size_t>(number) < layout_.hosts.size();
+      };
+      if ((*layout)->hosts.size() != layout_.hosts.size() || !is_number((*layout)->number) ||
+          !is_number((*layout)->leader) || (*layout)->number == (*layout)->leader) {
         return DataLoss("the leading tandemrun sent a list of %d hosts, expected %d",
                         (*layout)->hosts.size(), layout_.hosts.size());
       }
@@ -192,7 +223,8 @@ StatusOr<std::optional<HostLayout>> HostGroup::Ask(Time deadline) {
       HostJoin join{kHostProtocol,
                     options_.version,
                     {HostName(), options_.meeting.listen_host, ports_.first},
-                    options_.settings};
+                    options_.settings,
+                    options_.kept};
       leader_->Send(Encode(join));
       continue;
     }
@@ -243,6 +275,20 @@ void HostGroup::StepGuests(Time now) {
   std::erase(guests_, nullptr);
 }
 
+Status HostGroup::CheckKept(const HostJoin& join) const {
+  if (join.kept < 0) return OkStatus();
+  const auto has = [&join](const Peer& peer) { return peer.kept == join.kept; };
+  const bool free = director_ != nullptr
+                        ? director_->MayReplace(join.kept)
+                        : join.kept != options_.kept && std::ranges::none_of(peers_, has);
+  if (free && static_cast<size_t>(join.kept) < peers_.size()) return OkStatus();
+  return FailedPrecondition(
+      "%s has the pservers' data of host %d of an earlier run, but this job has such a host "
+      "already "
+      "[TD3015]; hint: use one copy of the data, and an empty --pserver_data_dir on the other host",
+      join.host.host, join.kept);
+}
+
 Status HostGroup::Welcome(std::unique_ptr<HostLink>& link, const HostJoin& join) {
   if (join.protocol != kHostProtocol) {
     return FailedPrecondition(
@@ -255,11 +301,15 @@ Status HostGroup::Welcome(std::unique_ptr<HostLink>& link, const HostJoin& join)
         "%s runs tandemrun with %s [TD3015]; hint: run the same command on each host",
         join.host.host, other);
   }
+  TD_RETURN_IF_ERROR(CheckKept(join));
   const bool runs = director_ != nullptr;
   std::string needed;  // address of a lost host that no host with another address can replace
-  for (size_t i = 1; i < peers_.size(); ++i) {
+  for (size_t i = 0; i < peers_.size(); ++i) {
     const int number = static_cast<int>(i);
-    if (peers_[i].link != nullptr || (runs && !director_->MayReplace(number))) continue;
+    if (number == layout_.number || peers_[i].link != nullptr) continue;
+    if (runs && (!director_->MayReplace(number) || (join.kept >= 0 && join.kept != number))) {
+      continue;
+    }
     JobHost host = join.host;
     if (host.address.empty()) host.address = link->PeerAddress();
     if (runs && director_->NeedsAddress(number) && host.address != layout_.hosts[i].address) {
@@ -272,7 +322,11 @@ Status HostGroup::Welcome(std::unique_ptr<HostLink>& link, const HostJoin& join)
     layout_.hosts[i] = std::move(host);
     peers_[i].link = std::move(link);
     peers_[i].left = false;
-    if (!runs) options_.progress(NameOf(number) + " has joined");
+    peers_[i].kept = join.kept;
+    if (!runs) {
+      options_.progress(
+          absl::StrFormat("%s at %s has joined", layout_.hosts[i].host, layout_.hosts[i].address));
+    }
     if (runs) {
       SendLayout(number, /*replaces=*/true);
       director_->AddHost(number, NameOf(number));
@@ -302,9 +356,9 @@ std::vector<JobOrder> HostGroup::Lead(Time now) {
   TD_REQUIRE(director_ != nullptr);
   AcceptGuests(now);
   StepGuests(now);
-  for (size_t i = 1; i < peers_.size(); ++i) {
+  for (size_t i = 0; i < peers_.size(); ++i) {
     Peer& peer = peers_[i];
-    if (peer.link == nullptr) continue;
+    if (peer.link == nullptr) continue;  // also this host
     const int number = static_cast<int>(i);
     Status status = peer.link->Step(now);
     while (const std::optional<std::string> frame = peer.link->Take()) {
@@ -332,7 +386,7 @@ std::vector<JobOrder> HostGroup::Lead(Time now) {
       const int number = static_cast<int>(i);
       const bool meant = order.to == AddressedOrder::kAll || order.to == number;
       if (!meant || order.except == number) continue;
-      if (i == 0) {
+      if (number == layout_.number) {
         mine.push_back(order.order);
       } else if (peers_[i].link != nullptr) {
         peers_[i].link->Send(Encode(order.order));
@@ -367,9 +421,11 @@ std::vector<JobOrder> HostGroup::Obey(Time now) {
   if (status.ok()) return orders;
   leader_ = nullptr;
   if (over_) return orders;
+  lost_leader_ = true;
   Failure failure;
   failure.role = "host";
-  failure.host = NameOf(0);
+  failure.rank = layout_.leader;
+  failure.host = NameOf(layout_.leader);
   failure.exit.code = kExitLostPeer;
   failure.text = std::string(status.message()) + "; it leads the job";
   orders.push_back({.kind = JobOrder::Kind::kFailed, .failure = failure});
@@ -380,7 +436,7 @@ std::vector<JobOrder> HostGroup::Obey(Time now) {
 // ---- All hosts ----------------------------------------------------------------------------------
 
 void HostGroup::Report(const JobReport& report) {
-  if (director_ != nullptr) return director_->Take(0, report, SteadyNow());
+  if (director_ != nullptr) return director_->Take(layout_.number, report, SteadyNow());
   if (leader_ != nullptr) leader_->Send(Encode(report));
 }
 

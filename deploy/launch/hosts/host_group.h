@@ -26,7 +26,9 @@ struct HostGroupOptions {
   MeetingOptions meeting;
   std::string version;                // version of Tandem, for messages
   std::vector<std::string> settings;  // settings that must be equal on all hosts, as "--nproc=2"
-  int ports = 0;                      // number of ports that the processes of a host need at most
+  // Number of this host in an earlier run of the job, whose data it has; -1: none.
+  int kept = -1;
+  int ports = 0;  // number of ports that the processes of a host need at most
   // Time without a message after which a host is lost.
   Duration silence = std::chrono::seconds(5);
   Duration timeout = std::chrono::minutes(10);  // time limit for Join
@@ -45,13 +47,16 @@ class HostGroup {
   HostGroup();
   // Joins the job. Blocks until all hosts have joined, but at most for options.timeout.
   // DEADLINE_EXCEEDED: hosts are missing. PERMISSION_DENIED: the secret differs.
-  // FAILED_PRECONDITION: a setting or the version differs. ALREADY_EXISTS: the job has all its
+  // FAILED_PRECONDITION: a setting or the version differs, or another host has the data of the same
+  // host. ALREADY_EXISTS: the job has all its
   // hosts. INVALID_ARGUMENT: `rendezvous` is not valid.
   static StatusOr<std::unique_ptr<HostGroup>> Join(HostGroupOptions options);
   ~HostGroup();
 
   bool alone() const { return layout_.hosts.size() == 1; }
-  bool leads() const { return layout_.number == 0; }
+  bool leads() const { return layout_.number == layout_.leader; }
+  // Returns whether the leading host is lost. This host then ends its part of the job.
+  bool lost_leader() const { return lost_leader_; }
   const HostLayout& layout() const { return layout_; }
 
   // Begins the job. Only the leading host uses `settings`. REQUIRES: called once, before Report and
@@ -74,6 +79,7 @@ class HostGroup {
   struct Peer {
     std::unique_ptr<HostLink> link;  // null: no host has this number now
     bool left = false;               // the host has ended in order
+    int kept = -1;                   // HostJoin::kept
   };
 
   explicit HostGroup(HostGroupOptions options);
@@ -81,11 +87,14 @@ class HostGroup {
   // Leads the job, or joins it.
   Status Enter(Time deadline);
   Status Gather(Time deadline);
+  // Gives each host that has data of an earlier run its number, and the others the rest.
+  void AssignNumbers();
   StatusOr<std::optional<HostLayout>> Ask(Time deadline);
   void AcceptGuests(Time now);
   void StepGuests(Time now);
   // Gives a guest a place in the job. Returns why it is refused.
   Status Welcome(std::unique_ptr<HostLink>& link, const HostJoin& join);
+  Status CheckKept(const HostJoin& join) const;
   void SendLayout(int number, bool replaces);
   std::vector<HostLink*> Links() const;  // the connections to hosts of the job
   void Flush(Time deadline);             // sends all queued messages
@@ -102,10 +111,11 @@ class HostGroup {
   HostLayout layout_;
   std::unique_ptr<JobDirector> director_;  // null: this host does not lead, or before Begin
   // The next two fields are for the leading host.
-  std::vector<Peer> peers_;                        // by number of the host; peers_[0] is unused
+  std::vector<Peer> peers_;                        // by number of the host; this host has none
   std::vector<std::unique_ptr<HostLink>> guests_;  // connections without a place in the job
   // The connection to the leading host; null: it is lost, or this host leads.
   std::unique_ptr<HostLink> leader_;
+  bool lost_leader_ = false;
   bool over_ = false;   // the job ends, so that the end of a connection is no loss
   Time refused_at_{};   // time of the last message about a stranger
   Time told_at_{};      // time of the last call of options.progress

@@ -93,11 +93,13 @@ struct Filler {
     join.set_protocol(from.protocol);
     join.set_version(from.version);
     Fill(from.host, *join.mutable_host());
+    join.set_kept(from.kept + 1);
     for (const std::string& setting : from.settings) join.add_settings(setting);
   }
   void operator()(const HostLayout& from) const {
     pb::HostLayout& layout = *to.mutable_layout();
     layout.set_number(from.number);
+    layout.set_leader(from.leader);
     layout.set_replaces(from.replaces);
     for (const JobHost& host : from.hosts) Fill(host, *layout.add_hosts());
     for (const RoleCertificate& certificate : from.certificates) {
@@ -237,12 +239,14 @@ HostJoin JoinFrom(const pb::HostJoin& from) {
   to.version = from.version();
   to.host = HostFrom(from.host());
   to.settings.assign(from.settings().begin(), from.settings().end());
+  to.kept = std::max(from.kept(), 0) - 1;
   return to;
 }
 
 HostLayout LayoutFrom(const pb::HostLayout& from) {
   HostLayout to;
   to.number = from.number();
+  to.leader = from.leader();
   to.replaces = from.replaces();
   for (const pb::HostEntry& host : from.hosts()) to.hosts.push_back(HostFrom(host));
   for (const pb::RoleCertificate& added : from.certificates()) {

@@ -24,8 +24,10 @@ struct HostJoin {
   std::string version;                // version of Tandem of the sender
   JobHost host;                       // an empty address means the address of the connection
   std::vector<std::string> settings;  // settings that must be equal on all hosts
+  // Number of the host in an earlier run of the job, whose data the host has; -1: none.
+  int kept = -1;
 };
-inline constexpr int kHostProtocol = 1;
+inline constexpr int kHostProtocol = 2;
 
 // A certificate of the job, its key and the authority that signs it, as PEM texts.
 struct RoleCertificate {
@@ -36,6 +38,7 @@ struct RoleCertificate {
 // The answer to HostJoin as soon as all hosts have joined.
 struct HostLayout {
   int number = 0;         // number of the receiving host
+  int leader = 0;         // number of the leading host
   bool replaces = false;  // the receiving host replaces a lost one, while the job runs
   std::vector<JobHost> hosts;
   std::vector<RoleCertificate> certificates;  // empty: tandemrun makes none

@@ -269,9 +269,14 @@ void JobDirector::LoseHost(int host, const std::string& name, const std::string&
   lost_hosts_.insert(host);
   const bool only_copy = HasOnlyCopy(host);
   const int members = servers_.MembersOn(host);
-  const bool idle = std::erase_if(running_, RanksOf(host)) == 0 && !only_copy && members == 0;
-  if (ending_ || (idle && !elastic())) return FinishIfDone();
+  const bool trainers = std::erase_if(running_, RanksOf(host)) > 0;
+  if (ending_ || (!trainers && !only_copy && members == 0 && !elastic())) return FinishIfDone();
   if (!finished_) Add(servers_.LoseHost(host));
+  if (!trainers && !only_copy && members > 0) {
+    const std::string text = absl::StrFormat(
+        "%s; its pservers continue on other hosts, and a tandemrun may replace the host", why);
+    return Note("lost", name, text, absl::StrFormat("%s is lost: %s", name, text));
+  }
   if (!elastic() || only_copy || members > 0) {
     // The processes of the host return with a host that replaces it.
     if (TrainersReturn() && MayRestart(/*can_return=*/!only_copy)) {

@@ -24,7 +24,7 @@ class JobDirector {
   static constexpr int64_t kFirstWorld = 1;
 
   struct Settings {
-    // The host of each trainer, by rank. Hosts have numbers from 0; the leading host is 0.
+    // The host of each trainer, by rank. Hosts have numbers from 0.
     std::vector<int> host_of;
     std::vector<int> pserver_hosts;  // host of each pserver
     // The members of each pserver, if the pservers have standbys; empty: they have none.

@@ -249,6 +249,49 @@ TEST(HostGroupTest, AFullJobAcceptsNoFurtherHost) {
   EXPECT_EQ(joined.status().code(), StatusCode::kAlreadyExists) << joined.status();
 }
 
+// The data of a host's pservers belong to its number. Hosts without data get the other numbers.
+TEST(HostGroupTest, HostsWithDataOfAnEarlierRunKeepTheirNumbers) {
+  const int port = *FreePorts("127.0.0.1", 1);
+  std::vector<std::future<Joined>> joining;
+  for (const int kept : {2, -1, 0}) {
+    HostGroupOptions options = Options(port, 3);
+    options.kept = kept;
+    joining.push_back(JoinLater(options));
+  }
+  std::vector<std::unique_ptr<HostGroup>> groups;
+  for (auto& each : joining) {
+    Joined joined = each.get();
+    ASSERT_TRUE(joined.ok()) << joined.status();
+    groups.push_back(*std::move(joined));
+  }
+  EXPECT_EQ(groups[0]->layout().number, 2);
+  EXPECT_EQ(groups[1]->layout().number, 1);
+  EXPECT_EQ(groups[2]->layout().number, 0);
+  int leaders = 0;
+  for (const auto& group : groups) {
+    leaders += group->leads();
+    EXPECT_EQ(group->layout().leader, groups[0]->layout().leader);
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(group->layout().hosts[i].first_port, groups[0]->layout().hosts[i].first_port);
+    }
+  }
+  EXPECT_EQ(leaders, 1);
+}
+
+TEST(HostGroupTest, TwoHostsWithTheDataOfOneAreRefused) {
+  HostGroupOptions options = Options(*FreePorts("127.0.0.1", 1));
+  options.timeout = seconds(2);
+  options.kept = 1;
+  auto first = JoinLater(options), second = JoinLater(options);
+  Joined a = first.get(), b = second.get();
+  const Status refused =
+      a.status().code() == StatusCode::kFailedPrecondition ? a.status() : b.status();
+  EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition) << a.status() << b.status();
+  EXPECT_NE(std::string(refused.message()).find("data of host 1 of an earlier run"),
+            std::string::npos)
+      << refused;
+}
+
 TEST(HostGroupTest, MissingHostsEndTheWait) {
   HostGroupOptions options = Options(*FreePorts("127.0.0.1", 1), 3);
   options.timeout = milliseconds(300);

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
 #include "common/launcher/elastic_world.h"
 #include "common/os/ports.h"
 #include "deploy/launch/job_record.h"
@@ -47,8 +48,12 @@ class LaunchHostsTest : public LauncherTest {
     for (int i = 0; i < count; ++i) {
       StartHost(args);
       ASSERT_TRUE(WaitUntil([this] { return !BindPort("127.0.0.1", Port()).ok(); }));
-      const std::string joined = "host " + std::to_string(i) + " (";
-      ASSERT_TRUE(WaitUntil([&] { return i == 0 || absl::StrContains(Errors(0), joined); }));
+      const auto joined = [this] {
+        return static_cast<int>(
+                   std::vector<std::string>(absl::StrSplit(Errors(0), " has joined")).size()) -
+               1;
+      };
+      ASSERT_TRUE(WaitUntil([&] { return joined() >= i; }));
     }
   }
   int Port() const { return std::stoi(rendezvous_.substr(rendezvous_.rfind(':') + 1)); }

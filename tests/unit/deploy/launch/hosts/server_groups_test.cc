@@ -99,11 +99,13 @@ class Members {
   int Draw(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
   Member& Of(int member) { return members_[static_cast<size_t>(member)]; }
 
+  // Before the standbys have the first state, the loss of its only copy ends the job (TD4030).
+  bool begun() const {
+    return std::ranges::all_of(members_, [](const Member& m) { return m.has_state; });
+  }
   void Happen() {
     const int m = Draw(0, size() - 1);
-    // Before the standbys have the first state, the loss of its only copy ends the job (TD4030).
-    const bool begun = std::ranges::all_of(members_, [](const Member& x) { return x.has_state; });
-    switch (Draw(begun ? 0 : 3, 19)) {
+    switch (Draw(begun() ? 0 : 3, 19)) {
       case 0:
         return KillProcess(m);
       case 1:  // a lost host, whose processes continue
@@ -172,7 +174,9 @@ class Members {
   void Acknowledge(const Member& primary) {
     std::vector<uint64_t> stored = {primary.last};
     for (const Member& m : members_) {
-      if (m.process != 0 && m.follows == primary.process) stored.push_back(m.last);
+      // A follower with the state of another term has none of the primary's entries yet.
+      const bool counts = m.process != 0 && m.follows == primary.process && m.term == primary.term;
+      if (counts) stored.push_back(m.last);
     }
     const size_t majority = 1 + members_.size() / 2;
     if (stored.size() < majority) return;
@@ -257,7 +261,7 @@ class Members {
       member.commands.push_back(o.command);
     }
     if (o.kind == Kind::kRestart && !member.lost) StartProcess(order.to);
-    if (o.kind == Kind::kKill && !member.lost) KillProcess(order.to);
+    if (o.kind == Kind::kKill && !member.lost && begun()) KillProcess(order.to);
   }
 
   std::mt19937 random_;
