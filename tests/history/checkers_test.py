@@ -238,7 +238,7 @@ class Replies(Case):
 
     def test_a_call_without_an_end(self):
         made = Maker()
-        made.add("Pull", 0, int(9e9), result="unknown", args={"seconds": 3})
+        made.add("Pull", 0, int(19e9), result="unknown", args={"seconds": 3})
         self.finds(made, checkers.check_deadlines, "Every wait has a deadline")
 
     def test_a_server_that_ends(self):

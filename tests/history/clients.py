@@ -26,6 +26,7 @@ class World:
         self.failures = []  # exceptions of client threads: mistakes of this test
         self._lock, self._slot = threading.Lock(), 0
         self.inits = threading.Event()
+        self.traps = {}  # by server: called once, at the next acknowledged push
 
     def take_slots(self, count=1):
         """The next slots, or None if there are no more."""
@@ -34,6 +35,11 @@ class World:
                 return None
             self._slot += count
             return list(range(self._slot - count, self._slot))
+
+    def acknowledged(self, server):
+        trap = self.traps.pop(server, None)
+        if trap:
+            trap()
 
     @property
     def slots_used(self):
@@ -296,6 +302,7 @@ class Trainer(Client):
         """Records the end of a push. Returns whether it needs no other attempt."""
         reply, code, text = calls.outcome(future)
         if reply is not None:
+            self.world.acknowledged(message.server)
             Recorder.end(event, "ok", version=reply.version, duplicate=reply.duplicate,
                          incarnation=reply.server_incarnation)
             message.done = "ok"

@@ -31,7 +31,7 @@ class Faults(threading.Thread):
             raise
 
     def one(self, kind, server):
-        if kind in ("kill", "kill_unheard", "restart"):
+        if kind in ("kill", "kill_unheard", "kill_at_ack", "restart"):
             self.make(kind, server)
         elif self.quiet.acquire(blocking=False):
             try:
@@ -73,6 +73,21 @@ class Faults(threading.Thread):
         server.proxy.cut()
         server.proxy.heal()
         server.start()
+
+    def kill_at_ack(self, server):
+        """A client kills the server at the moment at which it receives an acknowledgement."""
+        killed = threading.Event()
+
+        def trap():
+            server.signal(signal.SIGKILL)
+            killed.set()
+
+        self.world.traps[server.index] = trap
+        killed.wait(1.0)
+        self.world.traps.pop(server.index, None)
+        server.kill()
+        server.start()
+        return {"at_ack": killed.is_set()}
 
     def restart(self, server):
         code = server.terminate()

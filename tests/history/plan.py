@@ -8,8 +8,8 @@ DIM = 8           # columns of `rows`: eight pushes share a row
 FADING_HEIGHT, FADING_IDS = 1 << 20, 24
 FADING_TTL, FADING_EVERY = 12, 4
 LARGE_SIZES = (1, 7, 4096, 65536, 1 << 20)
-FAULTS = ("kill", "kill", "kill_unheard", "kill_unheard", "stop", "restart", "cut", "hold_out",
-          "hold_in", "delay", "full")
+FAULTS = ("kill", "kill_at_ack", "kill_at_ack", "kill_unheard", "kill_unheard", "stop", "restart",
+          "cut", "hold_out", "hold_in", "delay", "full")
 
 
 WORKLOADS = ("raw", "moves", "replayable", "standbys")

@@ -91,13 +91,13 @@ class ProductTrainer(Client):
 
     def read(self):
         """Both virtual servers. Returns whether it succeeded."""
-        ids = [plans.row_of(slot)[0] for slot in range(0, self.world.slots_used, plans.DIM)]
         dense = self.world.recorder.begin(self.name, "Pull", DENSE, whole=True)
         rows = None
         try:
             version = self.client.pull({"ledger": self.dense})
             Recorder.end(dense, "ok", **_state(self.dense, version))
             rows = self.world.recorder.begin(self.name, "Pull", ROWS, whole=True)
+            ids = [plans.row_of(s)[0] for s in range(0, self.world.slots_used, plans.DIM)]
             values = self.client.pull_rows("rows", ids) if ids else numpy.zeros(0)
             Recorder.end(rows, "ok", **_state(values.reshape(-1)[:self.plan["slots"]], 0))
             return True

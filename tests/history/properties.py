@@ -107,7 +107,7 @@ def _codes(recorded, call, code):
     return sum(e.get("code") == code for e in recorded.of(call))
 
 
-KILLS = ("kill", "kill_unheard")
+KILLS = ("kill", "kill_unheard", "kill_at_ack")
 
 PROPERTIES = {
     "a push was acknowledged": lambda h: len(h.of("Push", results=("ok",))),
@@ -115,6 +115,8 @@ PROPERTIES = {
         lambda h: _across(h, KILLS, _duplicate),
     "a push was retried over a kill, and its later attempt counted":
         lambda h: _across(h, KILLS, lambda e: not _duplicate(e)),
+    "a server was killed at an acknowledgement": lambda h: sum(
+        bool(e["reply"].get("at_ack")) for e in h.of("kill_at_ack")),
     "a push was retried over a stop": lambda h: _across(h, ("stop",), lambda e: True),
     "a push was retried over a restart": lambda h: _across(h, ("restart",), lambda e: True),
     "a push was retried over a broken connection, and its first attempt counted":

@@ -74,7 +74,7 @@ class Round:
             for server in self.servers:
                 server.start()
             if self.plan["workload"] == "standbys":
-                self.job = StandbyJob(self.folder, self.bin, self.plan)
+                self.job = StandbyJob(self.folder, self.bin, self.program, self.plan)
             self.train()
             self.last_reads()
         except Died as error:
@@ -152,17 +152,32 @@ class Round:
         self._read_all(reader)
 
     def _read_by_trainers(self):
-        """Of replayable pushes, the trainers are alive, since they keep values."""
+        """All trainers read at once, since a server may need the kept values of all of them."""
         trainers = [c for c in self.clients if isinstance(c, ProductTrainer) and c.client]
         for _ in range(2):
-            if not any([trainer.read() for trainer in trainers]):
+            if not any(self._at_once(trainers) or self._at_once(trainers)):
                 raise Died("no trainer can read after the end of the faults")
             for server in self.servers:
                 server.kill()
                 server.start()
+        self._at_once(trainers)
         for trainer in trainers:
-            trainer.read()
             trainer.end()
+
+    @staticmethod
+    def _at_once(trainers):
+        """Whether each trainer's read succeeded."""
+        done = [False] * len(trainers)
+
+        def read(i):
+            done[i] = trainers[i].read()
+
+        threads = [threading.Thread(target=read, args=(i,)) for i in range(len(trainers))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return done if any(done) else []
 
     def _read_all(self, reader):
         for server in range(self.plan["servers"]):

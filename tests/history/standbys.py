@@ -23,7 +23,7 @@ FETCHED = "fetched the checkpoint"  # in the log of a standby that begins withou
 class StandbyJob:
     """tandemrun with pservers and standbys. Its trainers only wait: the clients are the trainers."""
 
-    def __init__(self, folder, bin_folder, plan):
+    def __init__(self, folder, bin_folder, pserver, plan):
         self.folder, self.plan = folder, plan
         self.log, self.state = os.path.join(folder, "log"), os.path.join(folder, "state")
         self.lost = 0
@@ -37,7 +37,8 @@ class StandbyJob:
         command = [os.path.join(bin_folder, "tandemrun"), f"--servers={plan['real_servers']}",
                    f"--standbys={plan['standbys']}", f"--workers={plan['trainers']}",
                    f"--pserver_data_dir={self.state}", f"--log_dir={self.log}",
-                   "--max_restarts=100000", f"--trainer_bin={waits}", job]
+                   "--max_restarts=100000", f"--trainer_bin={waits}",
+                   f"--pserver_bin={pserver}", job]
         self.output = os.path.join(folder, "tandemrun.log")
         with open(self.output, "wb") as output:
             self.process = subprocess.Popen(command, stdout=output, stderr=output, cwd=folder)
