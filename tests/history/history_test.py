@@ -22,19 +22,19 @@ import plan as plans
 import properties
 import run
 
-SECONDS = 6.0
+SECONDS = 5.0
 SEED = int(os.environ.get("TANDEM_HISTORY_SEED") or random.SystemRandom().randrange(1 << 30))
 
 
 class Short(unittest.TestCase):
-    def options(self, mode):
-        return types.SimpleNamespace(build=script.BUILD, seconds=SECONDS, mode=mode, faults=None, workload="raw",
-                                     program=None, keep=False,
+    def options(self, mode, workload):
+        return types.SimpleNamespace(build=script.BUILD, seconds=SECONDS, mode=mode, faults=None,
+                                     workload=workload, program=None, keep=False,
                                      out=os.environ.get("TMPDIR", "/tmp/tandem-history"))
 
-    def holds(self, mode):
+    def holds(self, mode, workload="raw"):
         reached = properties.Reached()
-        self.assertEqual(run.one_round(SEED, self.options(mode), reached), 0)
+        self.assertEqual(run.one_round(SEED, self.options(mode, workload), reached), 0)
         print(reached.text(), flush=True)
         self.assertGreater(reached.hits["a push was acknowledged"], 0)
         self.assertGreater(reached.hits["a whole state was read"], 0)
@@ -44,6 +44,9 @@ class Short(unittest.TestCase):
 
     def test_promises_hold_in_sync_mode(self):
         self.holds("sync")
+
+    def test_promises_hold_for_the_python_client(self):
+        self.holds("a_sync", ("moves", "replayable")[SEED % 2])
 
     def test_a_server_that_applies_a_push_twice_is_found(self):
         """tests/sim/mutants: a repeated push is applied again."""

@@ -92,7 +92,8 @@ class Round:
         kind = SyncTrainer if self.plan["mode"] == "sync" else Trainer
         self.clients = [kind(self.world, i) for i in range(self.plan["trainers"])]
         self.clients += [Reader(self.world, i) for i in range(self.plan["readers"])]
-        self.clients.append(Operator(self.world, os.path.join(self.bin, "tandem"), quiet))
+        self.clients.append(Operator(self.world, os.path.join(self.bin, "tandem"), quiet,
+                                     [s.address for s in self.servers]))
         self.followers = [Follower(self.world, i, table) for i in range(self.plan["servers"])
                           for table in self._tables()]
 
@@ -153,7 +154,11 @@ class Round:
 
     def _read_by_trainers(self):
         """All trainers read at once, since a server may need the kept values of all of them."""
-        trainers = [c for c in self.clients if isinstance(c, ProductTrainer) and c.client]
+        trainers = [c for c in self.clients if isinstance(c, ProductTrainer)]
+        for trainer in trainers:
+            if trainer.client is None:
+                trainer.begin()
+        trainers = [trainer for trainer in trainers if trainer.client]
         for _ in range(2):
             if not any(self._at_once(trainers) or self._at_once(trainers)):
                 raise Died("no trainer can read after the end of the faults")

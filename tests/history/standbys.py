@@ -156,18 +156,32 @@ class StandbyFaults(threading.Thread):
         event = self.world.recorder.begin("faults", "lose" if lose else "kill_member", server,
                                           member=member, primary=member == primary,
                                           signal=int(number))
+        if member != primary or self.rng.random() < 0.5:
+            others = []
+        if others:  # acknowledgements now need members that do not answer
+            self.signal_all(server, others, signal.SIGSTOP)
+            self.over.wait(0.3)
         if lose:
             self.job.lose(server, member)
         try:
             os.kill(pid, number)
         except ProcessLookupError:
             pass  # a member may end because of its lost directory
+        if others:
+            self.signal_all(server, others, signal.SIGCONT)
         self.fetched[server] = before + lose
         # The next loss waits until tandemrun has started the member again.
         self.job._wait_for(  # pylint: disable=protected-access
             lambda: True if self.job.pid(server, member) != pid else None, WHOLE_SECONDS,
             f"pserver {server} (member {member}) is not started again")
         Recorder.end(event, "ok")
+
+    def signal_all(self, server, members, number):
+        for member in members:
+            try:
+                os.kill(self.job.pid(server, member), number)
+            except ProcessLookupError:
+                pass
 
     def end(self):
         self.over.set()
