@@ -186,6 +186,26 @@ class Restores(Case):
         self.finds(made, checkers.check_sets, "slot 3")
 
 
+    def test_an_earlier_restore_may_divide_a_push(self):
+        """It was of one server, or it was open during the push."""
+        for call, server, begin, end in (("RestoreCheckpoint", 1, 4, 5),
+                                         ("restore snapshot", -1, 1, 9)):
+            made = self.snapshot()
+            made.add(call, begin, end, server, number=7)
+            made.read([1], 21, 22, server=0)
+            made.read([1, 2], 21, 22, server=1)
+            self.accepts(made, row_checkers.check_snapshots)
+
+    def test_after_a_restore_a_number_may_have_another_content(self):
+        made = self.saved()
+        made.push(2, 21, 22, sequence=9)
+        made.add("RestoreCheckpoint", 23, 24, version=1)
+        made.push(3, 25, 26, sequence=9, impostor=True)
+        made.push(2, 27, 28, sequence=9, duplicate=True)
+        made.read([1, 3], 29, 30)
+        self.accepts(made, checkers.check_sets)
+
+
 class Replies(Case):
     def test_a_doubled_push(self):
         made = Maker()
@@ -272,6 +292,18 @@ class Sync(Case):
         self.step(made, 0, 1)
         self.step(made, 1, 5)
         made.read([0, 1], 7, 8, version=1)
+        self.finds(made, checkers.check_acknowledged_steps, "all pushes of step 1")
+
+    def test_an_acknowledgement_that_arrives_after_a_restore(self):
+        made = Maker("sync", trainers=2)
+        self.step(made, 0, 1)
+        for trainer in range(2):
+            made.push(2 + trainer, 5, 9, parts="troL")
+        made.add("restore snapshot", 6, 8, -1, number=1)
+        made.read([0, 1], 10, 11, version=1)
+        self.accepts(made, checkers.check_acknowledged_steps)
+        self.step(made, 1, 12)
+        made.read([0, 1], 14, 15, version=1)
         self.finds(made, checkers.check_acknowledged_steps, "all pushes of step 1")
 
     def test_a_step_that_completes_short(self):

@@ -47,7 +47,8 @@ def draw(seed, mode=None, faults=None, workload="raw"):
 def draw_product(seed, faults, workload):
     """The plan of a workload with Tandem's own client. `servers` are virtual (product.py)."""
     rng = random.Random(f"{workload} {seed}")
-    chosen = faults if faults is not None else rng.sample(("kill", "kill", "stop", "restart"), 3)
+    chosen = faults if faults is not None else rng.sample(
+        ("kill", "kill_at_ack", "stop", "restart"), 3)
     flags = [f"--wal_sync={rng.choice(('none', 'interval', 'always'))}",
              f"--threads={rng.choice((1, 2, 4))}"]
     flags += rng.choice(((), ("--checkpoint_every_steps=17",)))

@@ -81,6 +81,8 @@ class ProductTrainer(Client):
             else:
                 version = self.client.push_pull(slots[0], 1.0, {"ledger": gradient},
                                                 {"ledger": self.dense}, {"rows": rows})
+            for server in list(self.world.traps):
+                self.world.acknowledged(server)
             for event in events:
                 Recorder.end(event, "ok", version=version, duplicate=False)
         except PserverError as error:

@@ -175,7 +175,7 @@ PROPERTIES = {
     "a move was broken off": lambda h: len(h.of("rebalance", "drain", results=("unknown",))),
     "a push was open while rows moved": lambda h: _open_during(h, "rebalance", "drain"),
     "a server that needs its trainers' values was killed": lambda h: len(h.of(
-        "kill")) if h.plan["workload"] == "replayable" else 0,
+        *KILLS)) if h.plan["workload"] == "replayable" else 0,
     "a primary lost its directory": lambda h: sum(
         e["args"]["primary"] for e in h.of("lose", results=("ok",))),
     "a standby lost its directory": lambda h: sum(
