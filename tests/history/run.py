@@ -11,6 +11,7 @@ import argparse
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -235,10 +236,15 @@ def main(options):
         return 1 if found else 0
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1 << 30)
     print(f"first seed: {seed}", flush=True)
-    reached = properties.Reached()
-    bad = sum(one_round(seed + i, options, reached) > 0 for i in range(options.rounds))
+    reached, bad = properties.Reached(), 0
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        for i in range(options.rounds):
+            bad += one_round(seed + i, options, reached) > 0
+    except KeyboardInterrupt:  # the summary of the rounds until now
+        pass
     print(reached.text())
-    print(f"{options.rounds} rounds from seed {seed}, {bad} with violations")
+    print(f"{reached.rounds} rounds from seed {seed}, {bad} with violations", flush=True)
     return 1 if bad else 0
 
 
