@@ -1,4 +1,4 @@
-"""Calls to one server as a client makes them: one channel, requests from proto/, recorded events."""
+"""Calls to one server as a client makes them: one channel, and requests from proto/."""
 
 import grpc
 import numpy

@@ -1,8 +1,9 @@
 """Checkers of a history. Each is a pure function that returns violations of one promise.
 
-They know docs/project/guarantees.md and the plan of the run, not the code of Tandem. HEADINGS are the
-headings of that page. In mode a_sync the state of a server is the set of pushes that it applied; each
-whole read must have all pushes that were acknowledged before, and none that was refused or not sent."""
+They know docs/project/guarantees.md and the plan of the run, not the code of Tandem. The constants
+are headings of that page. In mode a_sync the state of a server is the set of pushes that it applied.
+Each whole read must have all pushes that were acknowledged before, and none that was refused or that
+was sent later."""
 
 import bisect
 import collections

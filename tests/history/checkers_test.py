@@ -1,4 +1,4 @@
-"""Each checker must find a history that breaks its promise, and accept the same history without it."""
+"""Each checker must find a history that breaks its promise, and accept one that keeps it."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""The faults of a run: one thread that breaks servers, their disks and connections, and mends them."""
+"""The faults of a run: a thread breaks servers, their disks and connections, and mends them."""
 
 import random
 import signal

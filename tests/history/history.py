@@ -124,7 +124,8 @@ def line_of(event, start):
         parts.append(f"server {event['server']}")
     shown = {k: v for k, v in {**event["args"], **event["reply"]}.items() if k not in ("ids",)}
     parts += [f"{k}={_short(v)}" for k, v in shown.items()]
-    parts.append(f"-> {event['result']} {event.get('code', '')} {event.get('message', '')}".rstrip())
+    error = f"{event.get('code', '')} {event.get('message', '')}"
+    parts.append(f"-> {event['result']} {error}".rstrip())
     return " ".join(parts)
 
 

@@ -13,8 +13,8 @@ COMMAND_SECONDS = 20
 
 
 class Operator(Client):
-    """`quiet`: held while a fault or a restore must be alone (faults.py). `direct`: addresses of the
-    servers without the proxies, so that the operator can be faster than pushes on their way."""
+    """`quiet`: held while a fault or a restore must be alone (faults.py). `direct`: addresses of
+    the servers without the proxies, so that the operator can overtake pushes."""
 
     def __init__(self, world, program, quiet, direct):
         super().__init__(world, "operator")

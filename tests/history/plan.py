@@ -16,8 +16,8 @@ WORKLOADS = ("raw", "moves", "replayable", "standbys")
 
 
 def draw(seed, mode=None, faults=None, workload="raw"):
-    """The plan of `seed`: a dict that JSON can hold. `workload`: "raw" has the clients of clients.py,
-    the others those of product.py."""
+    """The plan of `seed`: a dict that JSON can hold. `workload`: "raw" has the clients of
+    clients.py, the others have those of product.py."""
     if workload != "raw":
         return draw_product(seed, faults, workload)
     rng = random.Random(seed)
@@ -60,7 +60,8 @@ def draw_product(seed, faults, workload):
             "standbys": rng.choice((1, 1, 2)),
             "trainers": rng.choice((1, 2, 3)), "readers": 0, "slots": 4096, "large": 1,
             "durability": "replayable" if workload == "replayable" else "logged", "flags": flags,
-            "faults": ["lose"] if workload == "standbys" else sorted(set(chosen)), "restores": False, "snapshots": False}
+            "faults": ["lose"] if workload == "standbys" else sorted(set(chosen)),
+            "restores": False, "snapshots": False}
 
 
 def row_of(slot):

@@ -220,7 +220,8 @@ def one_round(seed, options, reached):
     recorded = Round(plan, options.build, options.seconds, options.program).run()
     found = all_checkers.check(recorded)
     reached.count(recorded)
-    print(f"seed {seed}: {plan['workload']} {plan['mode']}, {plan['servers']} servers, {plan['trainers']} trainers, "
+    print(f"seed {seed}: {plan['workload']} {plan['mode']}, "
+          f"{plan.get('real_servers', plan['servers'])} servers, {plan['trainers']} trainers, "
           f"faults {','.join(plan['faults'])}: {len(recorded.events)} events, {len(found)} "
           f"violations, {time.monotonic() - began:.1f} s", flush=True)
     if found or options.keep:

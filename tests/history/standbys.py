@@ -21,7 +21,7 @@ FETCHED = "fetched the checkpoint"  # in the log of a standby that begins withou
 
 
 class StandbyJob:
-    """tandemrun with pservers and standbys. Its trainers only wait: the clients are the trainers."""
+    """tandemrun with pservers and standbys. Its trainers only wait, since the clients push."""
 
     def __init__(self, folder, bin_folder, pserver, plan):
         self.folder, self.plan = folder, plan

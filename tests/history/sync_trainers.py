@@ -3,7 +3,7 @@
 import time
 
 import calls
-from clients import CALL_SECONDS, Message, Trainer, calls_range, fill, versioned
+from clients import CALL_SECONDS, Message, Trainer, calls_range, fill, spoil, versioned
 from history import Recorder, result_of
 
 
@@ -89,7 +89,6 @@ class SyncTrainer(Trainer):
         made = self.make([self.rng.randrange(self.plan["servers"])])
         if not made:
             return
-        from clients import spoil  # pylint: disable=import-outside-toplevel
         made[0].bad = spoil(made[0].request, self.rng)
         self.attempt(made[:1])
 
