@@ -229,6 +229,29 @@ class Tables(Test):
         self.fails("INVALID_ARGUMENT", "emb", client.push, 0, 1.0, {},
                    {"emb": ([5], numpy.full((1, 4), numpy.nan, F32))})
 
+    def test_the_next_step_does_not_depend_on_servers_without_pulled_elements(self):
+        """Such a server replies to a push before the step is complete."""
+        servers = self.servers(2, trainers=2)
+        clients = [self.client(servers, trainer=i, trainers=2) for i in range(2)]
+        params = [{"v": numpy.zeros(3, F32)} for _ in clients]
+        for client, values in zip(clients, params):
+            client.configure({"v": (3,)}, tables={"emb": Table(height=100, dim=1)})
+            client.init_or_fetch(values)
+        rows = {"emb": (numpy.arange(100), numpy.ones((100, 1), F32))}
+        steps = [0, 0]
+
+        def train(i):
+            for _ in range(3):
+                steps[i] = clients[i].push_pull(steps[i], 1.0, {"v": numpy.ones(3, F32)},
+                                                params[i], rows)
+
+        other = threading.Thread(target=train, args=(1,))
+        other.start()
+        train(0)
+        other.join()
+        self.assertEqual(steps, [3, 3])
+        self.assert_same(params[0], {"v": numpy.full(3, -6, F32)})
+
 
 class Refusals(Test):
     def configured(self, *flags, shapes=None, **options):

@@ -238,8 +238,10 @@ class Client:
         replies = self._send_step(step, requests, pulls.items(), gradients, rows)
         pulled = [_pulled(r) for r in replies]
         self._receive(params, [p for p in pulled if p is not None])
-        return min((r.version if p is None else p.version for r, p in zip(replies, pulled)),
-                   default=0)
+        # Sync: a push without a pull has the version before the step if it awaits other trainers.
+        versions = [p.version for p in pulled if p is not None] if self._sync else []
+        return min(versions or (r.version if p is None else p.version
+                                for r, p in zip(replies, pulled)), default=0)
 
     def pull_rows(self, table, ids, min_version=0):
         """Returns rows of a table, [len(ids), dim], when the version is at least min_version. Rows
