@@ -241,7 +241,7 @@ class Tables(Test):
         steps = [0, 0]
 
         def train(i):
-            for _ in range(3):
+            for _ in range(200):
                 steps[i] = clients[i].push_pull(steps[i], 1.0, {"v": numpy.ones(3, F32)},
                                                 params[i], rows)
 
@@ -249,8 +249,10 @@ class Tables(Test):
         other.start()
         train(0)
         other.join()
-        self.assertEqual(steps, [3, 3])
-        self.assert_same(params[0], {"v": numpy.full(3, -6, F32)})
+        self.assertEqual(steps, [200, 200])
+        self.assert_same(params[0], {"v": numpy.full(3, -400, F32)})
+        numpy.testing.assert_array_equal(clients[0].pull_rows("emb", [5, 98], 200),
+                                         numpy.full((2, 1), -400, F32))
 
 
 class Refusals(Test):

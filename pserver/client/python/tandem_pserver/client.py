@@ -235,10 +235,13 @@ class Client:
         for i in requests:
             if i in pulls:
                 requests[i].pull.CopyFrom(pulls.pop(i))
+            elif self._sync and rows:  # without values: the reply comes after the step
+                requests[i].pull.CopyFrom(self._pull_request(step + 1, False))
+                requests[i].pull.rows.add(variable=next(iter(rows)))
         replies = self._send_step(step, requests, pulls.items(), gradients, rows)
         pulled = [_pulled(r) for r in replies]
         self._receive(params, [p for p in pulled if p is not None])
-        # Sync: a push without a pull has the version before the step if it awaits other trainers.
+        # Sync: the version of a push without a pull may be that before the step.
         versions = [p.version for p in pulled if p is not None] if self._sync else []
         return min(versions or (r.version if p is None else p.version
                                 for r, p in zip(replies, pulled)), default=0)
@@ -502,6 +505,8 @@ class Client:
     def _receive(params, replies):
         for reply in replies:
             for piece in reply.slice:
+                if piece.variable not in params:  # no rows of a table
+                    continue
                 values = numpy.frombuffer(piece.tensor.content, "<f4")
                 flat = params[piece.variable].reshape(-1)
                 flat[piece.offset:piece.offset + values.size] = values
