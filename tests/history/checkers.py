@@ -30,6 +30,7 @@ STRANGERS = "One job for all processes"
 STANDBY = "Standby servers"
 
 # What is broken if an acknowledged push of this workload is lost.
+STEPS = {"raw": SYNC, "moves": "Moves in sync mode", "replayable": REPLAYABLE, "standbys": STANDBY}
 WORKLOADS = {"raw": EXACTLY, "moves": MOVES, "replayable": REPLAYABLE, "standbys": STANDBY}
 
 SLACK_NS = 10_000_000_000  # of the test's own threads on a busy machine
@@ -352,7 +353,7 @@ def check_steps(history):
             for slot in slots_of(differ, 2):
                 text = "lacks" if want >> slot & 1 else "has"
                 found.append(Violation(
-                    SYNC, f"version {version} of server {server} {text} the push of trainer "
+                    STEPS[history.plan["workload"]], f"version {version} of server {server} {text} the push of trainer "
                     f"{slot % trainers} for step {slot // trainers}",
                     events_of(history, server, slot) + [read]))
             for slot in range((version - 1) * trainers if version else 0, version * trainers):

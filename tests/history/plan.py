@@ -19,7 +19,7 @@ def draw(seed, mode=None, faults=None, workload="raw"):
     """The plan of `seed`: a dict that JSON can hold. `workload`: "raw" has the clients of
     clients.py, the others have those of product.py."""
     if workload != "raw":
-        return draw_product(seed, faults, workload)
+        return draw_product(seed, mode, faults, workload)
     rng = random.Random(seed)
     mode_drawn = rng.choice(("a_sync", "a_sync", "sync"))
     mode = mode or mode_drawn
@@ -44,7 +44,7 @@ def draw(seed, mode=None, faults=None, workload="raw"):
     }
 
 
-def draw_product(seed, faults, workload):
+def draw_product(seed, mode, faults, workload):
     """The plan of a workload with Tandem's own client. `servers` are virtual (product.py)."""
     rng = random.Random(f"{workload} {seed}")
     chosen = faults if faults is not None else rng.sample(
@@ -55,7 +55,8 @@ def draw_product(seed, faults, workload):
     if workload == "replayable":
         flags.append(f"--keep_pushes_mb={rng.choice((1, 64))}")
     servers = 3 if workload == "moves" else rng.choice((1, 2, 3))
-    return {"seed": seed, "mode": "a_sync", "workload": workload, "job": f"history-{seed}",
+    mode = mode or rng.choice(("a_sync", "a_sync", "sync"))
+    return {"seed": seed, "mode": mode, "workload": workload, "job": f"history-{seed}",
             "servers": 2, "real_servers": min(servers, 2) if workload == "standbys" else servers,
             "standbys": rng.choice((1, 1, 2)),
             "trainers": rng.choice((1, 2, 3)), "readers": 0, "slots": 4096, "large": 1,

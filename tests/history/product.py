@@ -26,7 +26,8 @@ class ProductTrainer(Client):
     def __init__(self, world, rank, secret=""):
         self.client, self.rank, self.secret = None, rank, secret
         super().__init__(world, f"trainer {rank}")
-        self.pushes, self.pause = 0, 0.003
+        self.pushes, self.pause, self.version = 0, 0.003, 0
+        self.sync, self.settled = self.plan["mode"] == "sync", False
         self.dense = numpy.zeros(self.plan["slots"], numpy.float32)
 
     def connect(self):
@@ -35,7 +36,7 @@ class ProductTrainer(Client):
     def step(self):
         if self.client is None:
             self.begin()
-        elif self.rng.random() < 0.08:
+        elif self.rng.random() < 0.08 and (self.settled or not self.sync):
             self.read()
         elif self.rng.random() < 0.004 and self.plan["durability"] == "logged":
             self.end()  # the next step starts another incarnation
@@ -44,15 +45,16 @@ class ProductTrainer(Client):
 
     def begin(self):
         event = self.world.recorder.begin(self.name, "begin")
+        self.settled = False  # sync: servers may have different versions until the next step ends
         try:
             self.client = tandem_pserver.Client(
                 self.world.addresses, job=self.plan["job"], trainer=self.rank, secret=self.secret,
                 trainers=self.plan["trainers"], start_timeout=STEP_SECONDS,
                 step_timeout=STEP_SECONDS)
-            self.client.configure({"ledger": (self.plan["slots"],)}, mode="a_sync",
+            self.client.configure({"ledger": (self.plan["slots"],)}, mode=self.plan["mode"],
                                   min_block_size=self.plan["slots"] // 8,
                                   tables={"rows": Table(height=plans.HEIGHT, dim=plans.DIM)})
-            self.client.init_or_fetch({"ledger": self.dense})
+            self.version = self.client.init_or_fetch({"ledger": self.dense})
             Recorder.end(event, "ok", incarnation=self.client.incarnation)
             self.world.inits.set()
         except PserverError as error:
@@ -66,17 +68,25 @@ class ProductTrainer(Client):
 
     def push(self):
         slots = self.world.take_slots()
+        if self.sync:
+            slot = self.version * self.plan["trainers"] + self.rank
+            slots = [slot] if slot < self.plan["slots"] else None
         if slots is None:
             return
         self.pushes += 1
         args = {"trainer": self.rank, "incarnation": self.client.incarnation,
-                "sequence": self.pushes, "slot": slots[0], "parts": ""}
+                "sequence": self.pushes, "slot": slots[0], "parts": "to"}
         events = [self.world.recorder.begin(self.name, "Push", s, **args) for s in (DENSE, ROWS)]
         row, column = plans.row_of(slots[0])
         gradient = calls.minus_one_at(self.plan["slots"], slots[0])
         rows = (numpy.array([row]), calls.minus_one_at(plans.DIM, column)[None, :])
         try:
-            if self.rng.random() < 0.5:
+            if self.sync:
+                version = self.version = self.client.push_pull(
+                    self.version, 1.0, {"ledger": gradient}, {"ledger": self.dense},
+                    {"rows": rows})
+                self.settled = True
+            elif self.rng.random() < 0.5:
                 version = self.client.push(slots[0], 1.0, {"ledger": gradient}, {"rows": rows})
             else:
                 version = self.client.push_pull(slots[0], 1.0, {"ledger": gradient},
@@ -88,20 +98,32 @@ class ProductTrainer(Client):
         except PserverError as error:
             for event in events:  # some servers may have accepted their part
                 Recorder.end(event, "unknown", error.code, str(error))
-            if error.code in ("FAILED_PRECONDITION", "ABORTED"):
+            if self.sync or error.code in ("FAILED_PRECONDITION", "ABORTED"):
                 self.end()
+
+    def find_version(self):
+        """Before the last reads in sync mode. Returns whether all servers have one version."""
+        try:
+            versions = [status.version for status in self.client.status()]
+        except PserverError:
+            return False
+        self.version = min(versions)
+        return self.version == max(versions)
 
     def read(self):
         """Both virtual servers. Returns whether it succeeded."""
         dense = self.world.recorder.begin(self.name, "Pull", DENSE, whole=True)
         rows = None
         try:
-            version = self.client.pull({"ledger": self.dense})
+            # Sync: the next step needs this trainer, so all servers stay at its version.
+            version = self.client.pull({"ledger": self.dense}, self.version if self.sync else 0,
+                                       exactly=self.sync)
             Recorder.end(dense, "ok", **_state(self.dense, version))
             rows = self.world.recorder.begin(self.name, "Pull", ROWS, whole=True)
             ids = [plans.row_of(s)[0] for s in range(0, self.world.slots_used, plans.DIM)]
-            values = self.client.pull_rows("rows", ids) if ids else numpy.zeros(0)
-            Recorder.end(rows, "ok", **_state(values.reshape(-1)[:self.plan["slots"]], 0))
+            values = self.client.pull_rows(
+                "rows", ids, version if self.sync else 0) if ids else numpy.zeros(0)
+            Recorder.end(rows, "ok", **_state(values.reshape(-1)[:self.plan["slots"]], version))
             return True
         except PserverError as error:
             for event in filter(None, (dense, rows)):

@@ -176,7 +176,9 @@ class Round:
         done = [False] * len(trainers)
 
         def read(i):
-            done[i] = trainers[i].read()
+            trainer = trainers[i]
+            # Sync: servers may be in the middle of a step, which has no state of rows.
+            done[i] = trainer.read() if not trainer.sync or trainer.find_version() else True
 
         threads = [threading.Thread(target=read, args=(i,)) for i in range(len(trainers))]
         for thread in threads:
