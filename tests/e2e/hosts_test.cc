@@ -387,7 +387,10 @@ void HostsTest::Disturb(const Mode& mode, const char* name, Fault fault, int hos
   if (fault == Fault::kStopLauncher) job.launcher(host).Signal(SIGKILL);
   // A host that is cut off ends its part of the job by itself. The leading host waits 10 minutes
   // for hosts that replace the lost ones. A signal ends this wait.
-  if (lost.has_value() && job.Waits(host)) job.launcher(host).Signal(SIGTERM);
+  if (lost.has_value()) {
+    WaitUntil([&] { return job.Waits(host) || job.launcher(host).Ended(); }, kSecondsMax);
+    if (!job.launcher(host).Ended()) job.launcher(host).Signal(SIGTERM);
+  }
   EXPECT_TRUE(WaitUntil([&] { return job.Ended({}); }, kSecondsMax)) << job.Outputs();
   std::cout << absl::StrFormat("nothing left after %.1f s, ", Seconds(SteadyNow() - begin));
   ExpectNothingLeft(job);

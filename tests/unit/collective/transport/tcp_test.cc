@@ -23,7 +23,7 @@ std::string Text(const Status& status) { return std::string(status.message()); }
 
 Status Sum(Communicator& comm, size_t count, const std::string& what) {
   std::vector<float> data(count, 1.0f);
-  const Status status =
+  Status status =
       comm.AllReduce(data.data(), data.data(), count, DType::kF32, ReduceOp::kSum, {.what = what})
           ->Wait(In(20));
   if (status.ok()) {
