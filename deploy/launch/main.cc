@@ -1,4 +1,5 @@
 // tandemrun: starts and supervises the pservers and trainers of a job on this machine.
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -31,6 +32,9 @@ constexpr char kUsage[] =
     "  ... job.pbtxt -- --log_format=json                   flags of tandem-trainer after --\n"
     "\n";
 
+// Time limit for telling the other hosts why this host cannot start.
+constexpr auto kLeaveMax = std::chrono::seconds(2);
+
 // Prints the address of the first status page, which is that of the first trainer.
 void PrintStatusPage(const LaunchPlan& plan) {
   for (const ProcessPlan& p : plan.processes) {
@@ -48,6 +52,13 @@ struct Outcome {
   int max_restarts = 0;
 };
 
+// Tells the other hosts why this host cannot start its processes. Returns `why`. `group` may be
+// null.
+Status FailOnAllHosts(HostGroup* group, const Status& why) {
+  if (group != nullptr) group->Fail(why, kLeaveMax);
+  return why;
+}
+
 // Runs the job, or the part of this host.
 StatusOr<Outcome> Launch(const ParsedArgs& args) {
   const Environment env = WithoutRanks(CurrentEnvironment());
@@ -57,16 +68,18 @@ StatusOr<Outcome> Launch(const ParsedArgs& args) {
   if (options.hosts.several() && !options.dry_run) {
     TD_ASSIGN_OR_RETURN(group, JoinHosts(env, TANDEM_VERSION, options));
   }
-  TD_ASSIGN_OR_RETURN(const LaunchPlan plan,
-                      MakeLaunchPlan(options, env,
-                                     group == nullptr ? std::vector<RoleCertificate>()
-                                                      : group->layout().certificates));
+  const StatusOr<LaunchPlan> made = MakeLaunchPlan(
+      options, env,
+      group == nullptr ? std::vector<RoleCertificate>() : group->layout().certificates);
+  if (!made.ok()) return FailOnAllHosts(group.get(), made.status());
+  const LaunchPlan& plan = *made;
   if (options.dry_run) {
     std::fputs(Describe(plan).c_str(), stdout);
     return Outcome();
   }
   // The secrets exist until this object is destroyed, after the job has ended.
-  TD_ASSIGN_OR_RETURN(const HeldSecrets secrets, PrepareFiles(plan));
+  const StatusOr<HeldSecrets> secrets = PrepareFiles(plan);
+  if (!secrets.ok()) return FailOnAllHosts(group.get(), secrets.status());
   if (!options.supervision.quiet) {
     const std::string host = group == nullptr
                                  ? ""

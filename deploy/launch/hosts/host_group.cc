@@ -365,6 +365,9 @@ std::vector<JobOrder> HostGroup::Lead(Time now) {
       const StatusOr<HostMessage> message = DecodeHostMessage(*frame);
       if (!message.ok()) status = message.status();
       if (!message.ok()) break;
+      const auto* refusal = std::get_if<HostRefusal>(&*message);
+      if (refusal != nullptr) status = Status(refusal->code, refusal->text);
+      if (refusal != nullptr) break;
       if (std::holds_alternative<HostGoodbye>(*message)) {
         peer.left = true;
         director_->HostLeft(number);
@@ -410,6 +413,9 @@ std::vector<JobOrder> HostGroup::Obey(Time now) {
     const StatusOr<HostMessage> message = DecodeHostMessage(*frame);
     if (!message.ok()) status = message.status();
     if (!message.ok()) break;
+    const auto* refusal = std::get_if<HostRefusal>(&*message);
+    if (refusal != nullptr) status = Status(refusal->code, refusal->text);
+    if (refusal != nullptr) break;
     const auto* order = std::get_if<JobOrder>(&*message);
     if (order == nullptr) continue;
     // The leading host may leave after one of these orders. Before, its end is a loss.
@@ -477,6 +483,14 @@ void HostGroup::Flush(Time deadline) {
     if (fds.empty()) return;
     PollUntil(std::move(fds), deadline);
   }
+}
+
+void HostGroup::Fail(const Status& why, Duration most) {
+  TD_REQUIRE(!why.ok() && director_ == nullptr);
+  const HostRefusal refusal{why.code(),
+                            "its processes cannot start: " + std::string(why.message())};
+  for (HostLink* const link : Links()) link->Send(Encode(refusal));
+  Leave(most);
 }
 
 void HostGroup::Leave(Duration most) {

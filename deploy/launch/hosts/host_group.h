@@ -73,6 +73,9 @@ class HostGroup {
   Time wakeup() const;
   // Tells the other hosts that this host ends. Waits up to `most` until they have the last orders.
   void Leave(Duration most);
+  // Tells the other hosts that this host cannot start its processes because of `why`, so that they
+  // name this reason for its loss. Then leaves as Leave does.
+  void Fail(const Status& why, Duration most);
 
  private:
   // The connection of another host to the leading host.

@@ -273,6 +273,24 @@ TEST_F(LaunchHostsTest, TheLeadingHostMakesTheCertificatesOfAll) {
   EXPECT_FALSE(Exists("log/host-1/tls")) << "the certificates end with the job";
 }
 
+TEST_F(LaunchHostsTest, OtherHostsNameTheReasonOfAHostThatCannotStart) {
+  trainer_script_ = Script("trainer", std::string(kWaitForEver));
+  for (const size_t host : {0, 1}) {
+    std::filesystem::remove_all(dir_ + "/log");
+    std::filesystem::create_directories(dir_ + "/log");
+    std::ofstream(dir_ + absl::StrFormat("/log/host-%d", host)) << "a file, no directory\n";
+    hosts_.clear();
+    StartHosts(2, {"--hosts=2", "--mode=collective", "--nproc=1"});
+    EXPECT_NE(ExitCode(0), 0);
+    EXPECT_NE(ExitCode(1), 0);
+    EXPECT_THAT(Errors(host), HasSubstr("log/host-"));
+    EXPECT_THAT(Errors(1 - host),
+                AllOf(HasSubstr(absl::StrFormat("first failure  host %d (", host)),
+                      HasSubstr("its processes cannot start: "),
+                      HasSubstr(absl::StrFormat("log/host-%d", host))));
+  }
+}
+
 TEST_F(LaunchHostsTest, WrongCommandsAreRefused) {
   trainer_script_ = Script("trainer", "true");
   StartHosts(1, {"--hosts=2", "--mode=collective", "--nproc=2"});
