@@ -383,7 +383,22 @@ class Calls:
                 parts[server].pull.CopyFrom(pull)
             else:
                 pulls.append((server, pull))
+        if not self.stamps:
+            self._await_step(refused, parts.values())
         return list(parts.items())
+
+    @staticmethod
+    def _await_step(refused, requests):
+        """Sync: new pushes of rows wait for the step, as the rejected pushes did."""
+        waits = next((r.pull for _, r in refused if r.HasField("pull")), None)
+        for request in requests:
+            table = next((s.variable for s in request.slice
+                          if s.tensor.dtype == NUMBER["I64"]), None)
+            if waits is not None and table is not None and not request.HasField("pull"):
+                request.pull.CopyFrom(waits)
+                del request.pull.range[:]
+                del request.pull.rows[:]
+                request.pull.rows.add(variable=table)
 
 
 def _has_rows(request):
