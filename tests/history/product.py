@@ -17,7 +17,7 @@ from history import Recorder
 
 DENSE, ROWS = 0, 1
 STEP_SECONDS = 15.0
-MOVE_SECONDS = 60
+MOVE_SECONDS = 20
 
 
 class ProductTrainer(Client):
