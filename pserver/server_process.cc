@@ -281,8 +281,8 @@ void ServerProcess::OnCommand(const MemberCommand& command, MemberChannel& chann
 Status ServerProcess::Follow(Standby& standby, const MemberCommand& command) {
   TD_REQUIRE(command.kind == MemberCommand::Kind::kFollow);
   TD_ASSIGN_OR_RETURN(const Endpoint primary, ParseEndpoint(command.text));
-  LOG(INFO) << "following member " << command.number << " at " << command.text;
-  return standby.Follow(primary);
+  LOG(INFO) << "following the primary at " << command.text;
+  return standby.Follow(primary, command.number);
 }
 
 MemberReport ServerProcess::Report() const {

@@ -45,17 +45,17 @@ StatusOr<std::unique_ptr<Standby>> Standby::Start(PserverOptions options,
     MutexLock lock(made->mu_);
     made->held_.position = made->state_->position();
   }
-  if (primary) TD_RETURN_IF_ERROR(made->Follow(*primary));
+  if (primary) TD_RETURN_IF_ERROR(made->Follow(*primary, StandbyIncarnation()));
   return made;
 }
 
-Status Standby::Follow(const Endpoint& primary) {
+Status Standby::Follow(const Endpoint& primary, uint64_t incarnation) {
   if (parts_ == nullptr) return FailedPrecondition("the standby was promoted before [TD4029]");
   Hold();
   LogFollower::Options follow;
   follow.job = options_.job;
   follow.member = options_.member;
-  follow.incarnation = StandbyIncarnation();
+  follow.incarnation = incarnation;
   follow.primary = primary;
   follow.secret = options_.secret;
   follow.tls = options_.rpc.tls;

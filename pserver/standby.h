@@ -31,9 +31,10 @@ class Standby {
   ~Standby();  // stops the standby immediately
 
   LogFollower::Progress progress() const;
-  // Follows the server at `primary` instead of another one. INVALID_ARGUMENT, PERMISSION_DENIED:
-  // as for LogFollower::Start; FAILED_PRECONDITION: the standby was promoted.
-  Status Follow(const Endpoint& primary);
+  // Follows the server at `primary` instead of another one. `incarnation` must be higher than in
+  // all earlier calls of any process of this member to the same server process. INVALID_ARGUMENT,
+  // PERMISSION_DENIED: as for LogFollower::Start; FAILED_PRECONDITION: the standby was promoted.
+  Status Follow(const Endpoint& primary, uint64_t incarnation);
   // Stops following. From then on the state does not change, so the standby acknowledges no entry.
   void Hold();
   // Stops following, and serves as the primary of `term`. The caller must know that
@@ -59,7 +60,7 @@ class Standby {
   std::unique_ptr<ServerParts> parts_;
   std::unique_ptr<FollowerState> state_;
   mutable Mutex mu_;
-  std::shared_ptr<LogFollower> follower_ TD_GUARDED_BY(mu_);  // null: the standby follows nobody
+  std::shared_ptr<LogFollower> follower_ TD_GUARDED_BY(mu_);  // null: it follows no server
   LogFollower::Progress held_ TD_GUARDED_BY(mu_);             // the progress without a follower
 };
 

@@ -19,7 +19,8 @@ struct MemberCommand {
     kReport,   // the member sends a MemberReport with the number `number`
     kHold,     // like kReport, but a standby first stops following its primary, so that it
                // acknowledges no further log entries of this primary
-    kFollow,   // a standby follows the primary at the address `text`, which is member `number`
+    kFollow,   // a standby follows the primary at the address `text`. `number` is higher than in
+               // all earlier commands of this run of the job; the standby identifies itself with it
     kBegin,    // the member becomes the first primary of the server, which has no state yet
     kPromote,  // the member becomes the primary; `number` is the number of its term
     kRefuse    // the process of the member ends with the error `text`

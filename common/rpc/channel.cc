@@ -68,11 +68,13 @@ StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const TlsFil
 
 namespace {
 
-// Connects to all addresses of a server at once, and calls the one that answers. Returns the target
-// for gRPC.
+// Connects to the first address of a server that answers, and to the others only if this connection
+// ends: all calls of a session must reach one process. Returns the target for gRPC.
 std::string UseAllAddresses(const Endpoint& server, grpc::ChannelArguments& args) {
   TD_REQUIRE(!server.others.empty());
-  args.SetLoadBalancingPolicyName("round_robin");
+  args.SetLoadBalancingPolicyName("pick_first");
+  // A lost host does not answer an attempt. The next address follows after this time.
+  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1'000);
   // Calls must leave an address whose host is lost, which gives no reset, while its successor
   // answers at another address.
   args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 1'000);

@@ -143,6 +143,7 @@ StatusOr<std::unique_ptr<HostGroup>> JoinHosts(const Environment& env, const std
   if (!options.pservers.data_dir.empty()) {
     TD_ASSIGN_OR_RETURN(group.kept, KeptNumber(options));
   }
+  group.numeric = options.pservers.standbys > 0;
   group.ports = MostOnOneHost(options);
   group.silence = options.hosts.timeout;
   if (options.security.make_tls) {

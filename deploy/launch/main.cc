@@ -1,6 +1,7 @@
 // tandemrun: starts and supervises the pservers and trainers of a job on this machine.
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <utility>
@@ -20,6 +21,8 @@
 
 namespace tandem::deploy {
 namespace {
+
+constexpr int kKeptRunsMax = 1000;  // maximum number of log directories of earlier runs
 
 constexpr char kUsage[] =
     "tandemrun: starts a job on this machine; on several, run the same command with --hosts on "
@@ -50,6 +53,7 @@ struct Outcome {
   // true: another run can continue the job, because only the leading host was lost.
   bool again = false;
   int max_restarts = 0;
+  std::string log_dir;  // log directory of this host
 };
 
 // Tells the other hosts why this host cannot start its processes. Returns `why`. `group` may be
@@ -96,10 +100,23 @@ StatusOr<Outcome> Launch(const ParsedArgs& args) {
                                     .host_timeout = options.hosts.timeout,
                                     .quiet = options.supervision.quiet};
   Supervisor supervisor(plan, std::move(of_supervisor), std::move(group));
-  Outcome outcome{.max_restarts = options.supervision.max_restarts};
+  Outcome outcome{.max_restarts = options.supervision.max_restarts, .log_dir = plan.log_dir};
   TD_ASSIGN_OR_RETURN(outcome.code, supervisor.Run());
   outcome.again = supervisor.CanJoinAgain();
   return outcome;
+}
+
+// Renames the log directory of a run, which the next run would empty. Returns the new name, or the
+// old one if it cannot be renamed.
+std::string KeepLogs(const std::string& log_dir) {
+  std::error_code error;
+  for (int run = 1; run < kKeptRunsMax; ++run) {
+    const std::string kept = absl::StrFormat("%s.run-%d", log_dir, run);
+    if (std::filesystem::exists(kept, error)) continue;
+    std::filesystem::rename(log_dir, kept, error);
+    return error ? log_dir : kept;
+  }
+  return log_dir;
 }
 
 // Runs the job. If the leading host is lost, joins the job again with the other hosts, as its state
@@ -110,8 +127,10 @@ StatusOr<int> LaunchUntilDone(const ParsedArgs& args) {
     if (!outcome.again || run > outcome.max_restarts) return outcome.code;
     std::fprintf(stderr,
                  "tandemrun: the leading host is lost: this host joins the job again at %s, and "
-                 "the job continues when all hosts have joined (restart %d of %d)\n",
-                 args.Get("rendezvous").c_str(), run, outcome.max_restarts);
+                 "the job continues when all hosts have joined (restart %d of %d); the logs so far "
+                 "are in %s\n",
+                 args.Get("rendezvous").c_str(), run, outcome.max_restarts,
+                 KeepLogs(outcome.log_dir).c_str());
   }
 }
 

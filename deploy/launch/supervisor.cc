@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdio>
 #include <numeric>
+#include <random>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -43,16 +44,23 @@ int CallersPerWorker(const LaunchPlan& plan) {
 constexpr Duration kPatience = std::chrono::seconds(2);
 // Number of processes in a report whose last lines the report has.
 constexpr size_t kEndsWithLines = 16;
+constexpr uint32_t kTermsSkippedMax = 1 << 20;
 constexpr Duration kRenewEvery = std::chrono::milliseconds(250);
 constexpr Duration kLeaveMax = std::chrono::seconds(2);
 constexpr Duration kFirstOrderMax = std::chrono::seconds(10);
 
-JobDirector::Settings DirectorSettings(const LaunchPlan& plan, int max_restarts, bool alone) {
+JobDirector::Settings DirectorSettings(const LaunchPlan& plan, int max_restarts, bool alone,
+                                       Duration host_timeout) {
   JobDirector::Settings settings;
   settings.host_of = plan.hosts.workers;
   settings.pserver_hosts = plan.hosts.pservers;
   settings.members = plan.hosts.members;
-  settings.quorum = plan.quorum;
+  settings.group.quorum = plan.quorum;
+  // A host whose tandemrun is silent for less than the host timeout is not lost, and its members
+  // are not killed.
+  const int silent_s = alone ? 0 : static_cast<int>(Seconds(host_timeout)) + 1;
+  settings.group.unanswered_max = std::max(ServerGroup::kUnansweredMax, silent_s);
+  settings.group.terms_skipped = std::random_device()() % kTermsSkippedMax;
   settings.callers_per_worker = CallersPerWorker(plan);
   settings.ranks_least = plan.ranks_least;
   settings.max_restarts = max_restarts;
@@ -115,7 +123,8 @@ Status Supervisor::StartAll() {
     return ResourceExhausted("cannot create a signal descriptor: %s", ErrnoText(errno));
   if (!plan_.silent_fifo.empty()) TD_RETURN_IF_ERROR(reports_.Open(plan_.silent_fifo));
   RenewLeaseIfDue();
-  group_->Begin(DirectorSettings(plan_, options_.max_restarts, group_->alone()));
+  group_->Begin(
+      DirectorSettings(plan_, options_.max_restarts, group_->alone(), options_.host_timeout));
   if (plan_.elastic()) TD_RETURN_IF_ERROR(OpenWorld());
   TD_RETURN_IF_ERROR(sockets_.Open(plan_));
   for (const ProcessPlan& p : plan_.processes) {
@@ -558,6 +567,12 @@ void Supervisor::CarryOut(const JobOrder& order) {
       return EnterWorld(order);
     case Kind::kFailed:
       if (!failure_.known() && stop_.signal() == 0) failure_.Adopt(order.failure);
+      // Another run of the job needs no result of these processes. A primary that goes on could
+      // answer trainers of this run with an old state.
+      if (CanJoinAgain()) {
+        processes_.Signal(Role::kTrainer, SIGKILL);
+        processes_.Signal(Role::kPserver, SIGKILL);
+      }
       return;
     case Kind::kOver:
       over_ = true;

@@ -47,7 +47,7 @@ FuzzTarget MakeFuzzTarget() {
   JobReport wait{.kind = JobReport::Kind::kWait, .number = 1};
   wait.wait.whom = {"caller", 1};
   const deploy::HostJoin join{deploy::kHostProtocol, "1", {"node", "10.0.0.1", 10000}, {"--x=1"}};
-  const deploy::HostLayout layout{1, true, {{"node", "10.0.0.1", 10000}}, {{"trainer"}}};
+  const deploy::HostLayout layout{1, 0, true, {{"node", "10.0.0.1", 10000}}, {{"trainer"}}};
   JobOrder world{.kind = JobOrder::Kind::kWorld, .version = 3, .members = {0, 1}};
   return {{EndedReport(), deploy::Encode(wait), deploy::Encode(join), deploy::Encode(layout),
            deploy::Encode(world), deploy::Encode(deploy::HostPing()),

@@ -50,7 +50,9 @@ void SimGroup::Start() {
 }
 
 void SimGroup::Launch() {
-  group_ = std::make_unique<ServerGroup>(index_, members(), replication_ == Replication::kQuorum);
+  ServerGroup::Options options{.quorum = replication_ == Replication::kQuorum};
+  options.terms_skipped = world_.Below(100);
+  group_ = std::make_unique<ServerGroup>(index_, members(), options);
   for (int m = 0; m < members(); ++m) StartMember(m);
 }
 
@@ -90,7 +92,10 @@ void SimGroup::StartSoon(int member) {
 }
 
 void SimGroup::Send(const std::vector<ServerGroup::Command>& commands) {
-  for (const ServerGroup::Command& c : commands) {
+  for (ServerGroup::Command c : commands) {
+    if (c.command.kind == MemberCommand::Kind::kFollow) {
+      c.command.text = std::to_string(group_->primary());
+    }
     world_.After(world_.Between(microseconds(20), microseconds(2000)),
                  [this, c, life = Of(c.member).server->lives()] {
                    const Member& m = Of(c.member);

@@ -184,7 +184,7 @@ void SimServer::OnCommand(const MemberCommand& command, const SendReport& send, 
     return life->standby->Stop([life, command, report, changed] {
       if (*life->dead) return;
       if (command.kind == Kind::kHold) report();
-      if (command.kind == Kind::kFollow) life->standby->Follow(static_cast<int>(command.number));
+      if (command.kind == Kind::kFollow) life->standby->Follow(std::stoi(command.text));
       changed();
     });
   }

@@ -1,5 +1,6 @@
 #include "deploy/launch/hosts/host_group.h"
 
+#include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -26,6 +27,11 @@ constexpr size_t kGuestsMax = 64;  // connections of which no tandemrun has join
 void PollUntil(std::vector<pollfd> fds, Time until) {
   const int64_t ms = Millis(until - SteadyNow()) + 1;
   ::poll(fds.data(), fds.size(), static_cast<int>(std::clamp<int64_t>(ms, 0, 1000)));
+}
+
+bool IsIpv4(const std::string& address) {
+  in_addr numeric;
+  return inet_pton(AF_INET, address.c_str(), &numeric) == 1;
 }
 
 pollfd Wanted(const HostLink& link) { return {link.fd(), link.events(), 0}; }
@@ -109,6 +115,13 @@ Status HostGroup::Gather(Time deadline) {
     StepGuests(SteadyNow());
     for (Peer& peer : peers_) {
       if (peer.link != nullptr && !peer.link->Step(SteadyNow()).ok()) peer = Peer();
+    }
+  }
+  // The name of the leading host may mean another address to each host, such as 127.0.1.1.
+  for (const Peer& peer : peers_) {
+    JobHost& self = layout_.hosts[0];
+    if (options_.numeric && peer.link != nullptr && !IsIpv4(self.address)) {
+      self.address = peer.link->LocalAddress();
     }
   }
   AssignNumbers();
@@ -209,6 +222,10 @@ StatusOr<std::optional<HostLayout>> HostGroup::Ask(Time deadline) {
       const StatusOr<HostMessage> message = DecodeHostMessage(*frame);
       TD_RETURN_IF_ERROR(message.status());
       if (const auto* refusal = std::get_if<HostRefusal>(&*message)) {
+        reason_ = refusal->text;
+        leader_ = nullptr;
+        // The leading host may have to notice first that the host with this number is lost.
+        if (refusal->code == StatusCode::kUnavailable) return std::nullopt;
         return Status(refusal->code, refusal->text);
       }
       if (const auto* layout = std::get_if<HostLayout>(&*message)) return *layout;
@@ -256,8 +273,10 @@ void HostGroup::StepGuests(Time now) {
       if (join != nullptr) {
         const Status refusal = Welcome(guest, *join);
         if (guest == nullptr) continue;
-        options_.progress(absl::StrFormat("the tandemrun of %s is refused: %s", join->host.host,
-                                          std::string(refusal.message())));
+        if (refusal.code() != StatusCode::kUnavailable) {
+          options_.progress(absl::StrFormat("the tandemrun of %s is refused: %s", join->host.host,
+                                            std::string(refusal.message())));
+        }
         guest->Send(Encode(HostRefusal{refusal.code(), std::string(refusal.message())}));
         guest->Step(now).IgnoreError();
         continue;  // the refused tandemrun closes the connection
@@ -282,10 +301,10 @@ Status HostGroup::CheckKept(const HostJoin& join) const {
                         ? director_->MayReplace(join.kept)
                         : join.kept != options_.kept && std::ranges::none_of(peers_, has);
   if (free && static_cast<size_t>(join.kept) < peers_.size()) return OkStatus();
-  return FailedPrecondition(
-      "%s has the pservers' data of host %d of an earlier run, but this job has such a host "
-      "already "
-      "[TD3015]; hint: use one copy of the data, and an empty --pserver_data_dir on the other host",
+  // The host may be lost, and not noticed yet. Then the other tandemrun tries again.
+  return Unavailable(
+      "%s has the pservers' data of host %d of an earlier run, but the job has this host [TD3015]; "
+      "hint: stop the tandemrun of the other host with these data",
       join.host.host, join.kept);
 }
 
@@ -304,29 +323,40 @@ Status HostGroup::Welcome(std::unique_ptr<HostLink>& link, const HostJoin& join)
   TD_RETURN_IF_ERROR(CheckKept(join));
   const bool runs = director_ != nullptr;
   std::string needed;  // address of a lost host that no host with another address can replace
+  JobHost host = join.host;
+  if (host.address.empty()) host.address = link->PeerAddress();
+  if (options_.numeric && !IsIpv4(host.address)) {
+    return InvalidArgument(
+        "a job with standbys needs the IPv4 address of each host, but %s has --listen_host=%s "
+        "[TD1009]; hint: set --listen_host to the IPv4 address of the host",
+        join.host.host, host.address);
+  }
+  std::optional<size_t> place;
   for (size_t i = 0; i < peers_.size(); ++i) {
     const int number = static_cast<int>(i);
     if (number == layout_.number || peers_[i].link != nullptr) continue;
     if (runs && (!director_->MayReplace(number) || (join.kept >= 0 && join.kept != number))) {
       continue;
     }
-    JobHost host = join.host;
-    if (host.address.empty()) host.address = link->PeerAddress();
-    if (runs && director_->NeedsAddress(number) && host.address != layout_.hosts[i].address) {
+    const bool same = runs && host.address == layout_.hosts[i].address;
+    if (runs && !same && director_->NeedsAddress(number)) {
       needed = layout_.hosts[i].address;
-      continue;
+    } else if (same || !place) {
+      place = i;
     }
-    if (runs && host.address == layout_.hosts[i].address) {
-      host.first_port = layout_.hosts[i].first_port;  // the other hosts know these ports
+    if (same) break;
+  }
+  if (place) {
+    const auto number = static_cast<int>(*place);
+    if (runs && host.address == layout_.hosts[*place].address) {
+      host.first_port = layout_.hosts[*place].first_port;  // the other hosts know these ports
     }
-    layout_.hosts[i] = std::move(host);
-    peers_[i].link = std::move(link);
-    peers_[i].left = false;
-    peers_[i].kept = join.kept;
-    if (!runs) {
-      options_.progress(
-          absl::StrFormat("%s at %s has joined", layout_.hosts[i].host, layout_.hosts[i].address));
-    }
+    Peer& peer = peers_[*place];
+    if (!runs) options_.progress(host.host + " at " + host.address + " has joined");
+    layout_.hosts[*place] = std::move(host);
+    peer.link = std::move(link);
+    peer.left = false;
+    peer.kept = join.kept;
     if (runs) {
       SendLayout(number, /*replaces=*/true);
       director_->AddHost(number, NameOf(number));
@@ -408,12 +438,14 @@ std::vector<JobOrder> HostGroup::Lead(Time now) {
 std::vector<JobOrder> HostGroup::Obey(Time now) {
   std::vector<JobOrder> orders;
   if (leader_ == nullptr) return orders;
+  bool failed = false;  // true: the leading host has told why it ends
   Status status = leader_->Step(now);
   while (const std::optional<std::string> frame = leader_->Take()) {
     const StatusOr<HostMessage> message = DecodeHostMessage(*frame);
     if (!message.ok()) status = message.status();
     if (!message.ok()) break;
     const auto* refusal = std::get_if<HostRefusal>(&*message);
+    failed = failed || refusal != nullptr;
     if (refusal != nullptr) status = Status(refusal->code, refusal->text);
     if (refusal != nullptr) break;
     const auto* order = std::get_if<JobOrder>(&*message);
@@ -427,7 +459,7 @@ std::vector<JobOrder> HostGroup::Obey(Time now) {
   if (status.ok()) return orders;
   leader_ = nullptr;
   if (over_) return orders;
-  lost_leader_ = true;
+  lost_leader_ = !failed;
   Failure failure;
   failure.role = "host";
   failure.rank = layout_.leader;

@@ -28,7 +28,8 @@ struct HostGroupOptions {
   std::vector<std::string> settings;  // settings that must be equal on all hosts, as "--nproc=2"
   // Number of this host in an earlier run of the job, whose data it has; -1: none.
   int kept = -1;
-  int ports = 0;  // number of ports that the processes of a host need at most
+  bool numeric = false;  // true: the processes need IPv4 addresses of all hosts
+  int ports = 0;         // number of ports that the processes of a host need at most
   // Time without a message after which a host is lost.
   Duration silence = std::chrono::seconds(5);
   Duration timeout = std::chrono::minutes(10);  // time limit for Join

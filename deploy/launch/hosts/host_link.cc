@@ -90,6 +90,17 @@ uint32_t LengthIn(const std::string& bytes) {
   return length;
 }
 
+// Returns the IPv4 address of one side of a connection.
+std::string AddressOf(int socket, decltype(&::getpeername) side) {
+  sockaddr_in address{};
+  socklen_t size = sizeof(address);
+  char text[INET_ADDRSTRLEN] = "";
+  if (side(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0) {
+    inet_ntop(AF_INET, &address.sin_addr, text, sizeof(text));
+  }
+  return text;
+}
+
 }  // namespace
 
 LinkKey LinkKey::Of(const std::string& job, const std::string& secret) {
@@ -278,14 +289,7 @@ std::optional<std::string> HostLink::Take() {
 
 void HostLink::SendNoMore() { ::shutdown(socket_.get(), SHUT_WR); }
 
-std::string HostLink::PeerAddress() const {
-  sockaddr_in peer{};
-  socklen_t size = sizeof(peer);
-  char text[INET_ADDRSTRLEN] = "";
-  if (::getpeername(socket_.get(), reinterpret_cast<sockaddr*>(&peer), &size) == 0) {
-    inet_ntop(AF_INET, &peer.sin_addr, text, sizeof(text));
-  }
-  return text;
-}
+std::string HostLink::PeerAddress() const { return AddressOf(socket_.get(), ::getpeername); }
+std::string HostLink::LocalAddress() const { return AddressOf(socket_.get(), ::getsockname); }
 
 }  // namespace tandem::deploy

@@ -225,7 +225,13 @@ StatusOr<JobOrder> OrderFrom(const pb::LaunchOrder& from) {
   to.text = from.text();
   to.shown = from.shown();
   to.wait = WaitFrom(from.wait());
-  if (to.kind == JobOrder::Kind::kMember) {
+  using Kind = JobOrder::Kind;
+  const bool named = to.kind == Kind::kPrimary || to.kind == Kind::kKill;
+  if (named && to.process.empty()) return DataLoss("an order without a process");
+  if (to.kind == Kind::kMember) {
+    if (from.command().server() < 0 || from.command().member() < 0) {
+      return DataLoss("an order for no member");
+    }
     to.server = from.command().server();
     to.server_member = from.command().member();
     TD_ASSIGN_OR_RETURN(to.command, DecodeMemberCommand(from.command().text()));

@@ -12,7 +12,7 @@ using Report = JobReport::Kind;
 using Kind = JobOrder::Kind;
 
 JobDirector::JobDirector(Settings settings)
-    : settings_(std::move(settings)), servers_(settings_.members, settings_.quorum) {
+    : settings_(std::move(settings)), servers_(settings_.members, settings_.group) {
   TD_REQUIRE(!settings_.host_of.empty());
   TD_REQUIRE(settings_.ranks_least >= 0 && settings_.max_restarts >= 0);
   for (size_t rank = 0; rank < size(); ++rank) {
@@ -272,7 +272,7 @@ void JobDirector::LoseHost(int host, const std::string& name, const std::string&
   const bool trainers = std::erase_if(running_, RanksOf(host)) > 0;
   if (ending_ || (!trainers && !only_copy && members == 0 && !elastic())) return FinishIfDone();
   if (!finished_) Add(servers_.LoseHost(host));
-  if (!trainers && !only_copy && members > 0) {
+  if (!trainers && !only_copy && members > 0 && servers_.CanAcknowledge()) {
     const std::string text = absl::StrFormat(
         "%s; its pservers continue on other hosts, and a tandemrun may replace the host", why);
     return Note("lost", name, text, absl::StrFormat("%s is lost: %s", name, text));

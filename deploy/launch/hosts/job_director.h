@@ -29,7 +29,7 @@ class JobDirector {
     std::vector<int> pserver_hosts;  // host of each pserver
     // The members of each pserver, if the pservers have standbys; empty: they have none.
     std::vector<ServerPlace> members;
-    bool quorum = true;          // whether a push waits for a majority of the members
+    ServerGroup::Options group;
     int callers_per_worker = 1;  // number of replicas of a trainer (CallersPerWorker)
     int ranks_least = 0;         // elastic: minimum number of ranks; 0: all ranks are needed
     int max_restarts = 0;        // maximum number of restarts of the job

@@ -21,8 +21,8 @@ bool ServerGroup::Member::HasLostEntries() const {
          KeyOf(*report) < KeyOf(*furthest);
 }
 
-ServerGroup::ServerGroup(int index, int members, bool quorum)
-    : index_(index), quorum_(quorum), members_(static_cast<size_t>(members)) {
+ServerGroup::ServerGroup(int index, int members, Options options)
+    : index_(index), options_(options), members_(static_cast<size_t>(members)) {
   TD_REQUIRE(index >= 0 && members >= 2);
 }
 
@@ -58,6 +58,7 @@ bool ServerGroup::OnReport(int member, const MemberReport& report) {
   // earlier process of the member.
   if (!m.running || report.number > m.asked) return false;
   m.answered = true;
+  if (report.number >= m.held_at) m.held_at = 0;
   m.unanswered = 0;
   m.report = report;
   if (report.has_state && report.complete && !m.HasLostEntries()) m.furthest = report;
@@ -73,6 +74,7 @@ ServerGroup::Command ServerGroup::Ask(int member) {
   m.asked = ++requests_;
   ++m.unanswered;
   using Kind = MemberCommand::Kind;
+  if (primary_ < 0 && m.held_at == 0) m.held_at = m.asked;
   return {member, {primary_ < 0 ? Kind::kHold : Kind::kReport, m.asked, ""}};
 }
 
@@ -87,9 +89,12 @@ std::vector<ServerGroup::Command> ServerGroup::Ping() {
 int ServerGroup::LimitOf(int member) const {
   TD_REQUIRE(member >= 0 && static_cast<size_t>(member) < members_.size());
   if (members_[static_cast<size_t>(member)].closed) return kUnansweredMaxEnd;
-  // Without a primary, the member may have to end a write before it can stop following.
-  const bool changes = primary_ < 0 || (member == primary_ && !serving_);
-  return changes ? kUnansweredMaxBegin : kUnansweredMax;
+  // A member that must stop following may have to end a write before it answers.
+  const bool holds = members_[static_cast<size_t>(member)].held_at != 0;
+  if (holds || (member == primary_ && !serving_)) {
+    return std::max(kUnansweredMaxBegin, options_.unanswered_max);
+  }
+  return options_.unanswered_max;
 }
 
 bool ServerGroup::Hangs(int member) const {
@@ -138,7 +143,7 @@ std::vector<ServerGroup::Command> ServerGroup::Gather() {
   std::vector<Command> commands;
   for (int m = 0; m < static_cast<int>(members_.size()); ++m) {
     if (m == primary_ || !Of(m).running || std::exchange(Of(m).follows, true)) continue;
-    commands.push_back({m, {MemberCommand::Kind::kFollow, static_cast<uint64_t>(primary_), ""}});
+    commands.push_back({m, {MemberCommand::Kind::kFollow, ++requests_, ""}});
   }
   return commands;
 }
@@ -165,17 +170,18 @@ std::vector<ServerGroup::Command> ServerGroup::Choose() {
     }
     if (best < 0 || KeyOf(*vote) > KeyOf(*Of(best).report)) best = m;
   }
-  const size_t all = members_.size(), needed = quorum_ ? all - all / 2 : 1;
+  const size_t all = members_.size(), needed = options_.quorum ? all - all / 2 : 1;
   // For the first choice, waits for the votes of all members. Otherwise the group might not know
   // the term of a slow member that has the latest term, and could use this term a second time.
-  if ((choices_ == 0 || !quorum_) && votes < all) return {};
+  if ((choices_ == 0 || !options_.quorum) && votes < all) return {};
   // A state with the term 0 is from an earlier job in which the server had no standbys. If only one
   // member has such a state, and no other member has a state, it is the latest state.
   const bool alone = votes == all && with_state == 1 && Of(best).report->term == 0;
   // A member whose disk has lost entries counts only after all other members have reported.
   const size_t known = votes < all ? with_state - lost : with_state;
   if (known >= needed || alone) {
-    term = (term / kTermStride + 1) * kTermStride;
+    const uint64_t skipped = choices_ == 0 ? options_.terms_skipped : 0;
+    term = (term / kTermStride + 1 + skipped) * kTermStride;
     return Appoint(best, {MemberCommand::Kind::kPromote, term, ""});
   }
   if (votes < all) return {};
@@ -206,6 +212,11 @@ std::vector<ServerGroup::Command> ServerGroup::Refuse() {
     commands.push_back({m, {MemberCommand::Kind::kRefuse, 0, refused_}});
   }
   return commands;
+}
+
+bool ServerGroup::CanAcknowledge() const {
+  const auto running = std::ranges::count_if(members_, [](const Member& m) { return m.running; });
+  return static_cast<size_t>(running) >= 1 + members_.size() / 2;
 }
 
 bool ServerGroup::IsWhole() const {

@@ -34,21 +34,29 @@ class ServerGroup {
   // that restore a checkpoint: such a primary increases its term by 1, and may be lost before the
   // group learns the new term.
   static constexpr uint64_t kTermStride = 1000;
-  // A member counts as hanging if it has left more than this number of requests unanswered. The
-  // group makes one request per second.
+  // The default of Options::unanswered_max. The group makes one request per second.
   static constexpr int kUnansweredMax = 5;
-  // The limit for a member that is becoming the primary, and for all members without a primary. A
-  // member that becomes the primary may have to wait until the previous primary has released the
-  // server's address.
+  // The limit for a member that is becoming the primary, or that must stop following. A member that
+  // becomes the primary may have to wait until the previous primary has released the server's
+  // address.
   static constexpr int kUnansweredMaxBegin = 30;
   // The limit for a member that ends, because it closes its store.
   static constexpr int kUnansweredMaxEnd = 30;
 
-  // `index`: index of the server, for messages. `quorum`: whether a push is acknowledged only after
-  // a majority of the members has logged it. Otherwise only the primary is sure to have a push, so
-  // the group waits for the reports of all members, then promotes the latest. REQUIRES:
-  // members >= 2.
-  ServerGroup(int index, int members, bool quorum = true);
+  struct Options {
+    // Whether a push is acknowledged only after a majority of the members has logged it. Otherwise
+    // only the primary is sure to have a push, so the group waits for the reports of all members,
+    // then promotes the latest.
+    bool quorum = true;
+    // A member counts as hanging if it has left more than this number of requests unanswered.
+    int unanswered_max = kUnansweredMax;
+    // Number of strides that the first term of this group skips. It should be random: the group of
+    // an earlier run may have given terms that only a lost disk has.
+    uint64_t terms_skipped = 0;
+  };
+  // `index`: index of the server, for messages. REQUIRES: members >= 2.
+  ServerGroup(int index, int members) : ServerGroup(index, members, Options()) {}
+  ServerGroup(int index, int members, Options options);
 
   void OnStarted(int member);  // a process of this member was started
   void OnEnded(int member);    // the process of this member has ended
@@ -67,6 +75,8 @@ class ServerGroup {
   int LimitOf(int member) const;
   // Returns whether a process of the member runs.
   bool runs(int member) const { return members_[static_cast<size_t>(member)].running; }
+  // Returns whether enough members run to acknowledge pushes.
+  bool CanAcknowledge() const;
   // Returns whether all members run, and their newest reports say that they have the complete
   // state.
   bool IsWhole() const;
@@ -84,6 +94,7 @@ class ServerGroup {
     bool running = false, answered = false, closed = false;
     bool follows = false;  // true: the member got the command to follow the present primary
     uint64_t asked = 0;    // number of the last request
+    uint64_t held_at = 0;  // number of the first kHold without an answer; 0: none
     int unanswered = 0;    // number of requests since the last report
     bool refused = false;  // true: the member got the command kRefuse
     std::optional<MemberReport> report;
@@ -108,7 +119,7 @@ class ServerGroup {
   std::vector<Command> Refuse();
 
   const int index_;
-  const bool quorum_;
+  const Options options_;
   std::vector<Member> members_;
   int primary_ = -1;
   bool serving_ = false;    // true: the chosen member serves

@@ -21,12 +21,12 @@ std::string NameOf(int server, int member) {
 
 }  // namespace
 
-ServerGroups::ServerGroups(std::vector<ServerPlace> places, bool quorum)
+ServerGroups::ServerGroups(std::vector<ServerPlace> places, const ServerGroup::Options& options)
     : places_(std::move(places)) {
   int index = 0;
   for (const ServerPlace& place : places_) {
     TD_REQUIRE(place.hosts.size() == place.addresses.size());
-    groups_.emplace_back(index++, static_cast<int>(place.hosts.size()), quorum);
+    groups_.emplace_back(index++, static_cast<int>(place.hosts.size()), options);
   }
 }
 
@@ -56,6 +56,10 @@ int ServerGroups::PrimaryHost(int server) const {
   TD_REQUIRE(Has(server, 0));
   const ServerGroup& group = GroupOf(server);
   return group.serving() ? HostOf(server, group.primary()) : -1;
+}
+
+bool ServerGroups::CanAcknowledge() const {
+  return std::ranges::all_of(groups_, [](const ServerGroup& g) { return g.CanAcknowledge(); });
 }
 
 bool ServerGroups::IsWhole(int server) const {
@@ -156,7 +160,8 @@ void ServerGroups::Send(int server, const std::vector<ServerGroup::Command>& com
     order.server_member = c.member;
     order.command = c.command;
     if (c.command.kind == MemberCommand::Kind::kFollow) {
-      order.command.text = places_[static_cast<size_t>(server)].addresses[c.command.number];
+      const auto primary = static_cast<size_t>(GroupOf(server).primary());
+      order.command.text = places_[static_cast<size_t>(server)].addresses[primary];
     }
     orders.push_back({HostOf(server, c.member), std::move(order)});
   }

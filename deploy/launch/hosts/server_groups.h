@@ -24,9 +24,8 @@ struct ServerPlace {
 // Has a ServerGroup for each server. Its orders go to the hosts of the members. Not thread-safe.
 class ServerGroups {
  public:
-  // `places`: one for each server of the job, or none if the servers have no standbys. `quorum`:
-  // see ServerGroup.
-  ServerGroups(std::vector<ServerPlace> places, bool quorum);
+  // `places`: one for each server of the job, or none if the servers have no standbys.
+  ServerGroups(std::vector<ServerPlace> places, const ServerGroup::Options& options);
 
   bool empty() const { return groups_.empty(); }
   bool Has(int server, int member) const;
@@ -36,6 +35,8 @@ class ServerGroups {
   int MembersOn(int host) const;
   // Returns the host of the serving primary; -1: there is none now. REQUIRES: Has(server, 0).
   int PrimaryHost(int server) const;
+  // Returns whether enough members of each server run to acknowledge pushes.
+  bool CanAcknowledge() const;
   // Returns whether all members run and have the complete state. REQUIRES: Has(server, 0).
   bool IsWhole(int server) const;
   // Returns why a standby cannot become the primary now; "": it can. `restarts_left`: number of

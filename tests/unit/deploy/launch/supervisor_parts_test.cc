@@ -13,12 +13,12 @@
 #include "common/launcher/elastic_world.h"
 #include "common/os/ports.h"
 #include "deploy/launch/first_failure.h"
+#include "deploy/launch/hosts/server_group.h"
 #include "deploy/launch/job_process.h"
 #include "deploy/launch/job_processes.h"
 #include "deploy/launch/job_record.h"
 #include "deploy/launch/pserver_sockets.h"
 #include "deploy/launch/replica_restarts.h"
-#include "deploy/launch/hosts/server_group.h"
 #include "deploy/launch/stop_sequence.h"
 #include "deploy/launch/world_membership.h"
 

@@ -13,7 +13,7 @@ using Kind = MemberCommand::Kind;
 class Members {
  public:
   explicit Members(int count, bool quorum = true)
-      : group(0, count, quorum), states(static_cast<size_t>(count)) {
+      : group(0, count, {.quorum = quorum}), states(static_cast<size_t>(count)) {
     for (int m = 0; m < count; ++m) Start(m);
   }
   void Start(int member) {
@@ -30,7 +30,7 @@ class Members {
         asked[c.member] = c.command.number;
         holds[c.member] = c.command.kind == Kind::kHold;
       } else if (c.command.kind == Kind::kFollow) {
-        follows.emplace_back(c.member, static_cast<int>(c.command.number));
+        follows.emplace_back(c.member, group.primary());
       } else {
         orders.push_back(c);
       }

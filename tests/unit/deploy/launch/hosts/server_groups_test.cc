@@ -87,7 +87,8 @@ class Members {
     bool primary = false;  // true: the process serves
     int follows = 0;       // number of the followed process; 0: none
     bool has_state = false, complete = false;
-    uint64_t term = 0, start = 0, last = 0;  // of the state on the disk
+    uint64_t term = 0, start = 0, last = 0;  // the state on the disk
+    uint64_t follow_number = 0;              // number of the newest kFollow
     std::deque<MemberCommand> commands;
     bool lost = false;  // true: the director has lost the host
   };
@@ -204,8 +205,9 @@ class Members {
       case Command::kReport:
         return Report(m, command.number);
       case Command::kFollow:
-        member.follows = Of(static_cast<int>(command.number)).process;
-        EXPECT_EQ(command.text, absl::StrCat("10.0.0.", command.number, ":7000"));
+        member.follows = Of(std::stoi(command.text.substr(sizeof("10.0.0.") - 1))).process;
+        EXPECT_GT(command.number, member.follow_number) << "it identifies the standby";
+        member.follow_number = command.number;
         return;
       case Command::kBegin:
         member.has_state = member.complete = true;
