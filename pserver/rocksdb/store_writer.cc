@@ -1,6 +1,8 @@
 #include "pserver/rocksdb/store_writer.h"
 
+#include <rocksdb/db.h>
 #include <rocksdb/options.h>
+#include <rocksdb/write_batch.h>
 
 #include "common/base/require.h"
 #include "pserver/rocksdb/store_keys.h"

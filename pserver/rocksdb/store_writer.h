@@ -6,13 +6,18 @@
 // adds a record without content to a memtable that is empty.
 #pragma once
 
-#include <rocksdb/db.h>
-#include <rocksdb/write_batch.h>
+#include <rocksdb/status.h>
 
 #include <cstdint>
 #include <optional>
 
 #include "common/base/mutex.h"
+
+namespace rocksdb {
+class DB;
+class WriteBatch;
+struct WriteOptions;
+}  // namespace rocksdb
 
 namespace tandem::pserver {
 
