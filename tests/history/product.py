@@ -123,6 +123,9 @@ class ProductTrainer(Client):
             ids = [plans.row_of(s)[0] for s in range(0, self.world.slots_used, plans.DIM)]
             values = self.client.pull_rows(
                 "rows", ids, version if self.sync else 0) if ids else numpy.zeros(0)
+            if self.sync and {s.version for s in self.client.status()} != {version}:
+                Recorder.end(rows, "unknown")  # a restarted server had a lower version before
+                return True
             Recorder.end(rows, "ok", **_state(values.reshape(-1)[:self.plan["slots"]], version))
             return True
         except PserverError as error:
