@@ -6,8 +6,6 @@
 // adds a record without content to a memtable that is empty.
 #pragma once
 
-#include <rocksdb/status.h>
-
 #include <cstdint>
 #include <optional>
 
@@ -15,6 +13,7 @@
 
 namespace rocksdb {
 class DB;
+class Status;
 class WriteBatch;
 struct WriteOptions;
 }  // namespace rocksdb
