@@ -10,6 +10,10 @@
 namespace tandem::pserver {
 namespace {
 
+// Time for which Hold waits for the reply to a request. The calls to a primary that has ended fail
+// at once, and those to a lost host do not.
+constexpr Duration kReplyGrace = std::chrono::milliseconds(300);
+
 // The clock of the host, so that a later start has a higher number.
 uint64_t StandbyIncarnation() {
   return static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
@@ -75,7 +79,7 @@ void Standby::Hold() {
     follower = follower_;
   }
   if (follower == nullptr) return;
-  follower->Stop();  // may wait for the end of a write
+  follower->Stop(kReplyGrace);  // may also wait for the end of a write
   MutexLock lock(mu_);
   held_ = follower->progress();
   held_.position = state_->position();

@@ -61,11 +61,14 @@ LogFollower::LogFollower(Options options, StandbyState& state,
 
 LogFollower::~LogFollower() { Stop(); }
 
-void LogFollower::Stop() {
+void LogFollower::Stop(Duration grace) {
   {
+    const Time until = SteadyNow() + grace;
     MutexLock lock(mu_);
     stop_ = true;
     stop_changed_.NotifyAll();
+    while (!ended_ && stop_changed_.WaitUntil(mu_, until)) {
+    }
   }
   connection_->calls.Cancel();
   if (thread_.joinable()) thread_.join();
@@ -101,6 +104,9 @@ void LogFollower::Loop() {
     while (!stop_ && stop_changed_.WaitUntil(mu_, until)) {
     }
   }
+  MutexLock lock(mu_);
+  ended_ = true;
+  stop_changed_.NotifyAll();
 }
 
 LogFollower::Progress LogFollower::Record(const Status& status) {

@@ -56,8 +56,10 @@ class LogFollower {
   ~LogFollower();  // calls Stop
 
   Progress progress() const;
-  // Ends the requests and joins the thread. The state then does not change any more.
-  void Stop();
+  // Makes no further request, waits up to `grace` for the reply to the present one, then cancels it
+  // and joins the thread. The state then does not change any more. A reply may be all that the
+  // state lacks to be complete.
+  void Stop(Duration grace = Duration::zero());
 
  private:
   struct Connection;
@@ -73,6 +75,7 @@ class LogFollower {
   mutable Mutex mu_;
   CondVar stop_changed_;
   bool stop_ TD_GUARDED_BY(mu_) = false;
+  bool ended_ TD_GUARDED_BY(mu_) = false;  // true: the thread makes no request any more
   Progress progress_ TD_GUARDED_BY(mu_);
   std::thread thread_;
 };
