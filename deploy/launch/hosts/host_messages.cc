@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
+#include <utility>
 
 #include "common/base/require.h"
 #include "proto/launcher.pb.h"
@@ -172,16 +174,18 @@ bool IsKind(int kind, Enum last) {
   return kind >= 0 && kind <= static_cast<int>(last);
 }
 
-StatusOr<MemberNews> NewsFrom(const pb::LaunchMember& from) {
-  if (!IsKind(from.kind(), kLastNews)) return DataLoss("unknown news about a member");
+std::optional<MemberNews> NewsFrom(const pb::LaunchMember& from) {
+  if (!IsKind(from.kind(), kLastNews)) return std::nullopt;
   MemberNews to{static_cast<MemberNews::Kind>(from.kind()), from.server(), from.member(), {}};
   if (to.kind != MemberNews::Kind::kState) return to;
-  TD_ASSIGN_OR_RETURN(to.state, DecodeMemberReport(from.text()));
+  StatusOr<MemberReport> state = DecodeMemberReport(from.text());
+  if (!state.ok()) return std::nullopt;
+  to.state = *std::move(state);
   return to;
 }
 
-StatusOr<JobReport> ReportFrom(const pb::LaunchReport& from) {
-  if (!IsKind(from.kind(), kLastReport)) return DataLoss("unknown report");
+std::optional<JobReport> ReportFrom(const pb::LaunchReport& from) {
+  if (!IsKind(from.kind(), kLastReport)) return std::nullopt;
   JobReport to;
   to.kind = static_cast<JobReport::Kind>(from.kind());
   for (const pb::LaunchEnd& end : from.ended()) {
@@ -202,15 +206,17 @@ StatusOr<JobReport> ReportFrom(const pb::LaunchReport& from) {
   to.process = from.process();
   to.wait = WaitFrom(from.wait());
   if (to.kind == JobReport::Kind::kMember) {
-    TD_ASSIGN_OR_RETURN(to.member, NewsFrom(from.member()));
+    std::optional<MemberNews> news = NewsFrom(from.member());
+    if (!news) return std::nullopt;
+    to.member = *std::move(news);
   }
   return to;
 }
 
-StatusOr<JobOrder> OrderFrom(const pb::LaunchOrder& from) {
-  if (!IsKind(from.kind(), kLastOrder)) return DataLoss("unknown order");
+std::optional<JobOrder> OrderFrom(const pb::LaunchOrder& from) {
+  if (!IsKind(from.kind(), kLastOrder)) return std::nullopt;
   if (!std::is_sorted(from.members().begin(), from.members().end())) {
-    return DataLoss("members out of order");
+    return std::nullopt;
   }
   JobOrder to;
   to.kind = static_cast<JobOrder::Kind>(from.kind());
@@ -227,14 +233,16 @@ StatusOr<JobOrder> OrderFrom(const pb::LaunchOrder& from) {
   to.wait = WaitFrom(from.wait());
   using Kind = JobOrder::Kind;
   const bool named = to.kind == Kind::kPrimary || to.kind == Kind::kKill;
-  if (named && to.process.empty()) return DataLoss("an order without a process");
+  if (named && to.process.empty()) return std::nullopt;
   if (to.kind == Kind::kMember) {
     if (from.command().server() < 0 || from.command().member() < 0) {
-      return DataLoss("an order for no member");
+      return std::nullopt;
     }
     to.server = from.command().server();
     to.server_member = from.command().member();
-    TD_ASSIGN_OR_RETURN(to.command, DecodeMemberCommand(from.command().text()));
+    StatusOr<MemberCommand> command = DecodeMemberCommand(from.command().text());
+    if (!command.ok()) return std::nullopt;
+    to.command = *std::move(command);
   }
   return to;
 }
@@ -289,12 +297,14 @@ StatusOr<HostMessage> DecodeHostMessage(const std::string& bytes) {
                                      from.refusal().text()});
     }
     case pb::HostMessage::kReport: {
-      StatusOr<JobReport> report = ReportFrom(from.report());
-      return report.ok() ? HostMessage(*std::move(report)) : StatusOr<HostMessage>(wrong);
+      std::optional<JobReport> report = ReportFrom(from.report());
+      if (!report) return wrong;
+      return HostMessage(*std::move(report));
     }
     case pb::HostMessage::kOrder: {
-      StatusOr<JobOrder> order = OrderFrom(from.order());
-      return order.ok() ? HostMessage(*std::move(order)) : StatusOr<HostMessage>(wrong);
+      std::optional<JobOrder> order = OrderFrom(from.order());
+      if (!order) return wrong;
+      return HostMessage(*std::move(order));
     }
     case pb::HostMessage::KIND_NOT_SET:
       return wrong;

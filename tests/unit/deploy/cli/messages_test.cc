@@ -59,6 +59,18 @@ const std::map<std::string, std::string>& Elsewhere() {
   static const std::map<std::string, std::string> rows = {
       {"the leading host did not send the members of the job [TD3016]", kHosts},
       {"another tandemrun sent a message of %d bytes that is not valid", kHosts},
+      {"%s has the pservers' data of host %d of an earlier run, but the job has this host "
+       "[TD3015]; "
+       "hint: stop the tandemrun of the other host with these data",
+       kHosts},
+      {"a lost host at %s has pservers, so the host that replaces it needs the same address, but "
+       "%s "
+       "has another one [TD3015]; hint: run tandemrun on a host with this address, or give the "
+       "address to this host and set --listen_host=%s",
+       kHosts},
+      {"a job with standbys needs the IPv4 address of each host, but %s has --listen_host=%s "
+       "[TD1009]; hint: set --listen_host to the IPv4 address of the host",
+       kHosts},
       {"%d of %d hosts did not join at %s within %.0f s [TD3002]; hint: run the same command on "
        "each host; joined are %s",
        kHosts},

@@ -51,7 +51,7 @@ struct Pair {
 };
 
 // Returns two joined groups that have begun their job.
-Pair Join(const HostGroupOptions& options) {
+Pair Join(const HostGroupOptions& options, JobDirector::Settings settings = {.host_of = {0, 1}}) {
   auto first = JoinLater(options), second = JoinLater(options);
   Joined a = first.get(), b = second.get();
   EXPECT_TRUE(a.ok()) << a.status();
@@ -59,8 +59,6 @@ Pair Join(const HostGroupOptions& options) {
   Pair pair{*std::move(a), *std::move(b)};
   if (!pair.leading->leads()) std::swap(pair.leading, pair.other);
   EXPECT_TRUE(pair.leading->leads());
-  JobDirector::Settings settings;
-  settings.host_of = {0, 1};
   pair.leading->Begin(settings);
   pair.other->Begin(settings);
   return pair;
@@ -279,15 +277,66 @@ TEST(HostGroupTest, HostsWithDataOfAnEarlierRunKeepTheirNumbers) {
 }
 
 TEST(HostGroupTest, TwoHostsWithTheDataOfOneAreRefused) {
-  HostGroupOptions options = Options(*FreePorts("127.0.0.1", 1));
-  options.timeout = seconds(2);
+  const int port = *FreePorts("127.0.0.1", 1);
+  HostGroupOptions options = Options(port);
   options.kept = 1;
-  auto first = JoinLater(options), second = JoinLater(options);
-  Joined a = first.get(), b = second.get();
-  EXPECT_FALSE(a.ok());
-  EXPECT_FALSE(b.ok());
+  auto leading = JoinLater(options);
+  const Time deadline = SteadyNow() + kWaitMax;
+  while (BindPort("127.0.0.1", port).ok() && SteadyNow() < deadline) {
+  }
+  options.timeout = seconds(1);
+  const Status refused = HostGroup::Join(options).status();
+  EXPECT_EQ(refused.code(), StatusCode::kDeadlineExceeded);
+  EXPECT_NE(std::string(refused.message()).find("data of host 1 of an earlier run"),
+            std::string::npos)
+      << refused;
+  EXPECT_EQ(leading.get().status().code(), StatusCode::kDeadlineExceeded);
+}
+
+// The trainers know the addresses of all pservers and standbys.
+TEST(HostGroupTest, AHostWithPserversIsReplacedByOneWithItsAddress) {
+  JobDirector::Settings settings{.host_of = {0, 1}, .pserver_hosts = {0}};
+  settings.members = {{{0, 1}, {"127.0.0.1:1", "127.0.0.1:2"}}};
+  settings.max_restarts = 5;
+  HostGroupOptions options = Options(*FreePorts("127.0.0.1", 1));
+  options.timeout = seconds(3);
+  Pair pair = Join(options, settings);
+  pair.other.reset();
+  const auto is_lost = [](const JobOrder& order) { return order.event == "lost"; };
+  ASSERT_TRUE(StepUntil(*pair.leading, nullptr, is_lost));
+  for (const char* address : {"127.0.0.9", "127.0.0.1"}) {
+    options.meeting.listen_host = address;
+    auto next = JoinLater(options);
+    const Time deadline = SteadyNow() + kWaitMax;
+    while (next.wait_for(milliseconds(5)) != std::future_status::ready && SteadyNow() < deadline) {
+      (void)pair.leading->Step(SteadyNow());
+    }
+    const Joined joined = next.get();
+    const bool same = std::string(address) == "127.0.0.1";
+    EXPECT_EQ(joined.status().code(), same ? StatusCode::kOk : StatusCode::kFailedPrecondition);
+  }
+}
+
+// Clients find the pservers of a job with standbys only by IPv4 addresses. The leading host, which
+// the rendezvous names, gets the address at which the others reach it.
+TEST(HostGroupTest, AJobWithStandbysNeedsAddressesOfAllHosts) {
+  HostGroupOptions options = Options(*FreePorts("127.0.0.1", 1));
+  options.numeric = true;
+  options.meeting.rendezvous.replace(std::string("tcp://").size(), std::string("127.0.0.1").size(),
+                                     "localhost");
+  const Pair pair = Join(options);
+  EXPECT_EQ(pair.leading->layout().hosts[0].address, "127.0.0.1");
+  EXPECT_EQ(pair.other->layout().hosts[0].address, "127.0.0.1");
+
+  HostGroupOptions leading = Options(*FreePorts("127.0.0.1", 1));
+  leading.numeric = true;
+  leading.timeout = seconds(2);
+  HostGroupOptions named = leading;
+  named.meeting.listen_host = "node-b.example";
+  auto first = JoinLater(named), second = JoinLater(named);
+  const Joined a = first.get(), b = second.get();
   const std::string both = ToString(a.status()) + ToString(b.status());
-  EXPECT_NE(both.find("data of host 1 of an earlier run"), std::string::npos) << both;
+  EXPECT_NE(both.find("has --listen_host=node-b.example [TD1009]"), std::string::npos) << both;
 }
 
 TEST(HostGroupTest, MissingHostsEndTheWait) {
