@@ -4,7 +4,6 @@
 
 #include <cerrno>
 #include <string>
-#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "common/base/require.h"
@@ -19,7 +18,7 @@ bool ReceiveOne(JobProcess& process, std::vector<MemberNews>& news) {
   const StatusOr<std::string> text = ReceiveMemberMessage(process.member_socket.get());
   if (text.status().code() == StatusCode::kUnavailable) {
     one.kind = MemberNews::Kind::kClosed;
-    news.push_back(std::move(one));
+    news.push_back(one);
     process.member_socket.Reset();
     return false;
   }
@@ -27,7 +26,7 @@ bool ReceiveOne(JobProcess& process, std::vector<MemberNews>& news) {
   const StatusOr<MemberReport> report = DecodeMemberReport(*text);
   if (!report.ok()) return true;
   one.state = *report;
-  news.push_back(std::move(one));
+  news.push_back(one);
   return true;
 }
 

@@ -208,7 +208,7 @@ std::optional<JobReport> ReportFrom(const pb::LaunchReport& from) {
   if (to.kind == JobReport::Kind::kMember) {
     std::optional<MemberNews> news = NewsFrom(from.member());
     if (!news) return std::nullopt;
-    to.member = *std::move(news);
+    to.member = *news;
   }
   return to;
 }

@@ -51,7 +51,8 @@ struct Pair {
 };
 
 // Returns two joined groups that have begun their job.
-Pair Join(const HostGroupOptions& options, JobDirector::Settings settings = {.host_of = {0, 1}}) {
+Pair Join(const HostGroupOptions& options,
+          const JobDirector::Settings& settings = {.host_of = {0, 1}}) {
   auto first = JoinLater(options), second = JoinLater(options);
   Joined a = first.get(), b = second.get();
   EXPECT_TRUE(a.ok()) << a.status();
