@@ -74,7 +74,7 @@ std::string UseAllAddresses(const Endpoint& server, grpc::ChannelArguments& args
   TD_REQUIRE(!server.others.empty());
   args.SetLoadBalancingPolicyName("pick_first");
   // A lost host does not answer an attempt. The next address follows after this time.
-  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1'000);
+  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2'000);
   // Calls must leave an address whose host is lost, which gives no reset, while its successor
   // answers at another address.
   args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 1'000);

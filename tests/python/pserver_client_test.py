@@ -73,6 +73,17 @@ class Training(Test):
     def test_three_servers_three_trainers(self):
         self.run_sync(3, 3)
 
+    def test_of_several_addresses_the_one_that_answers_serves(self):
+        (address,) = self.servers(1, trainers=1).addresses
+        with tandem_pserver.Client(["127.0.0.1:1|" + address], step_timeout=30.0) as client:
+            client.configure(SHAPES, "momentum", {"mu": 0.9}, **SMALL_BLOCKS)
+            params = first_values()
+            step = client.init_or_fetch(params)
+            self.assertEqual(client.push_pull(step, 0.05, gradients(0, step), params), step + 1)
+            client.complete()
+        with self.assertRaisesRegex(ValueError, "expected .host:port. or"):
+            tandem_pserver.Client([address + "|127.0.0.1"])
+
     def test_a_sync_applies_each_push_at_once(self):
         servers = self.servers(2)
         client = self.client(servers)

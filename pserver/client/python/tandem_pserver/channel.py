@@ -83,9 +83,14 @@ class Server:
         if isinstance(tls, (str, os.PathLike)):
             tls = tuple(os.path.join(tls, name) for name in ("tls.crt", "tls.key", "ca.crt"))
         self._tls = tls
-        target = _dialled(address)
+        target, parts = _dialled(address), address.split("|")
+        if len(parts) > 1:
+            # The members of a pserver with standbys on other hosts: the first that answers serves.
+            target = "ipv4:" + ",".join(parts)
+            options += [("grpc.keepalive_time_ms", 1000), ("grpc.keepalive_timeout_ms", 4000),
+                        ("grpc.min_reconnect_backoff_ms", 2000)]
         if target != address:
-            options.append(("grpc.default_authority", address))
+            options.append(("grpc.default_authority", parts[0]))
         if tls is None:
             self._channel = grpc.insecure_channel(target, options)
         else:
@@ -218,6 +223,8 @@ def _host(address):
 
 
 def _is_loopback(address):
+    if "|" in address:
+        return all(_is_loopback(part) for part in address.split("|"))
     if address.startswith("unix:/") or _host(address) == "localhost":
         return True
     try:
@@ -271,6 +278,8 @@ def _dial(address):
 def _why_refused(address, tls):
     """gRPC reports all connection failures alike, so this connects once more to find the TLS error.
     None: not a TLS error."""
+    if "|" in address:
+        return None  # gRPC finds the address that answers
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.set_alpn_protocols(["h2"])
     if tls is None:

@@ -65,10 +65,11 @@ def _check_addresses(servers):
     if not servers:
         raise ValueError("servers is empty, expected at least one pserver address")
     for address in servers:
-        host, _, port = address.rpartition(":")
-        if not address.startswith("unix:/") and (not host or not port.isdecimal()):
-            raise ValueError(f'pserver address is "{address}", expected "host:port" or '
-                             '"unix:/path"')
+        for part in address.split("|"):
+            host, _, port = part.rpartition(":")
+            if not address.startswith("unix:/") and (not host or not port.isdecimal()):
+                raise ValueError(f'pserver address is "{address}", expected "host:port" or '
+                                 '"unix:/path"')
         if list(servers).count(address) > 1:
             raise ValueError(f"pserver {address} is given twice")
 
@@ -84,7 +85,8 @@ def _shape(name, shape):
 class Client:
     """Client of one trainer. Calls block. Not thread-safe.
 
-    servers: "host:port" or "unix:/path" in server order, the same for every trainer.
+    servers: "host:port" or "unix:/path" in server order, the same for every trainer. A pserver with
+        standbys on other hosts has the addresses of all its members: "10.0.0.1:7000|10.0.0.2:7000".
     incarnation: must grow with each start of this trainer; None: configure chooses one above those
     that the servers know. secret: the job's secret, if the servers have one. tls: a directory with
     tls.crt, tls.key and ca.crt (`tandem certs issue`), or (certificate, key, ca), names of PEM
