@@ -135,6 +135,8 @@ class StandbyJob {
     before_ += launchers_[static_cast<size_t>(host)] ? launcher(host).Output() : "";
     launchers_[static_cast<size_t>(host)] = *std::move(started);
   }
+  // Returns the log directory of the first tandemrun on a host.
+  std::string FirstLogOf(int host) const { return absl::StrFormat("%s/logs-%d", dir_, host + 1); }
   std::string DataOf(int host) const { return absl::StrFormat("%s/data-%d", dir_, host); }
   ChildProcess& launcher(int host) { return *launchers_[static_cast<size_t>(host)]; }
   // Returns the text of the tandemrun of host 0 after its first `from` bytes.
@@ -320,6 +322,19 @@ TEST_F(StandbyHostsTest, AJobContinuesWhenItsLeadingHostIsLostWithItsDisk) {
       EXPECT_EQ(again, host != leading) << job->Outputs();
     }
   }
+}
+
+// The pserver and its standby are on hosts 0 and 1. The command runs on host 2.
+TEST_F(StandbyHostsTest, ACommandOnAnyHostMovesTheRoleOfPrimary) {
+  const Args flags = {"--workers=3", "--standbys=1"};
+  const auto job = StartJob(flags, 600);
+  ASSERT_TRUE(job->WaitForStep(kStepOfFault)) << job->Outputs();
+  const std::string logs = job->FirstLogOf(2), output = dir_ / "promote";
+  auto command = processes_->Start(2, "tandem", {"promote", logs, "0"}, {}, output);
+  ASSERT_TRUE(command.ok()) << command.status();
+  EXPECT_EQ((*command)->Wait(), 0) << (*command)->Output() << job->Outputs();
+  EXPECT_NE((*command)->Output().find("member 1"), std::string::npos) << (*command)->Output();
+  Finish(*job);
 }
 
 // With two standbys a majority of the members is left, so that pushes go on without the lost host.

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -151,6 +152,14 @@ Status TakeKeys(const ParsedArgs& args, const std::vector<rpc::PeerRole>& roles,
 }  // namespace
 
 std::vector<int> MembersOf(const JobAccess& job, int server) {
+  // On several hosts the record of this host has only its processes, and each member has an
+  // address.
+  const auto index = static_cast<size_t>(server);
+  if (index < job.pservers.size() && !job.pservers[index].others.empty()) {
+    std::vector<int> all(job.pservers[index].others.size() + 1);
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
   std::vector<int> members;
   if (!job.record) return members;
   for (const ProcessRecord& p : job.record->processes) {

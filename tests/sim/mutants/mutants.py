@@ -154,13 +154,14 @@ MUTANTS = [
         [sim("a_sync_readers_source", 1001250)]),
     Mutant(
         "term_stays", "a promotion does not increase the term, so old entries count as entries of the new primary",
-        [Edit("deploy/launch/server_group.cc", "    term = (term / kTermStride + 1) * kTermStride;\n", ""),
+        [Edit("deploy/launch/hosts/server_group.cc",
+              "    term = (term / kTermStride + 1 + skipped) * kTermStride;\n", "    (void)skipped;\n"),
          Edit("pserver/follower_state.cc", "  if (term <= position_.term.number)",
               "  if (term < position_.term.number)")],
         [sim("sync_standbys", 1, 10), sim("a_sync_standbys", 1, 10)]),
     Mutant(
         "fewest_entries_win", "the launcher promotes the member with fewer entries",
-        [Edit("deploy/launch/server_group.cc", "KeyOf(*vote) > KeyOf(*Of(best)", "KeyOf(*vote) < KeyOf(*Of(best)")],
+        [Edit("deploy/launch/hosts/server_group.cc", "KeyOf(*vote) > KeyOf(*Of(best)", "KeyOf(*vote) < KeyOf(*Of(best)")],
         [sim("sync_standbys", 1, 10), sim("a_sync_standbys", 1, 10)]),
     Mutant(
         "promotes_unfenced", "a promotion does not end the term before it: entries of both count as the same",
