@@ -89,7 +89,7 @@ void JobDirector::Promote(int server) {
   } else if (finished_ || Over()) {
     obstacle = "the job is ending";
   } else {
-    obstacle = servers_.ObstacleToPromotion(server, settings_.max_restarts - restarts_);
+    obstacle = servers_.ObstacleToPromotion(server, restarts_, settings_.max_restarts);
   }
   if (obstacle.empty()) return Add(servers_.Promote(server));
   Note("not promoted", name, obstacle,

@@ -103,20 +103,33 @@ bool ServerGroup::Hangs(int member) const {
   return m.running && (m.answered || m.closed) && m.unanswered > limit;
 }
 
+bool ServerGroup::PushesWait() const {
+  if (!serving_ || !options_.quorum) return false;
+  const auto has = [](const Member& m) {
+    return m.running && m.report && m.report->has_state && m.report->complete;
+  };
+  const auto complete = static_cast<size_t>(std::ranges::count_if(members_, has));
+  return has(members_[static_cast<size_t>(primary_)]) && complete < 1 + members_.size() / 2;
+}
+
+std::string ServerGroup::AwaitedOf(const Member& member) const {
+  if (!member.running) return "does not run";
+  if (member.closed) return "ends";
+  const MemberReport* const newest = serving_ && member.report ? &*member.report : Vote(member);
+  if (newest == nullptr) return "has not replied";
+  if (newest->complete) return "";
+  return newest->has_state ? "has an incomplete state" : "has no state";
+}
+
 std::string ServerGroup::Awaited() const {
-  TD_REQUIRE(!serving_);
+  TD_REQUIRE(!serving_ || PushesWait());
   if (!refused_.empty()) return "no member can become the primary";
-  if (primary_ >= 0) return absl::StrFormat("member %d becomes the primary", primary_);
+  if (primary_ >= 0 && !serving_) return absl::StrFormat("member %d becomes the primary", primary_);
   std::string text;
   for (size_t m = 0; m < members_.size(); ++m) {
-    const Member& member = members_[m];
-    if (Vote(member) != nullptr && member.report->complete) continue;
-    absl::StrAppendFormat(&text, "%smember %d %s", text.empty() ? "" : ", ", m,
-                          !member.running            ? "does not run"
-                          : member.closed            ? "ends"
-                          : Vote(member) == nullptr  ? "has not replied"
-                          : member.report->has_state ? "has an incomplete state"
-                                                     : "has no state");
+    const std::string why = AwaitedOf(members_[m]);
+    if (why.empty()) continue;
+    absl::StrAppendFormat(&text, "%smember %d %s", text.empty() ? "" : ", ", m, why);
   }
   return text.empty() ? "the choice is under way" : text;
 }

@@ -83,7 +83,11 @@ class ServerGroup {
   // Returns the member that was chosen as the primary; -1: none.
   int primary() const { return primary_; }
   bool serving() const { return serving_; }  // whether the chosen member serves
-  // Returns what the choice of a primary waits for, for a message. REQUIRES: !serving().
+  // Returns whether pushes wait for members: the primary has a state, and fewer members have the
+  // complete state than a push needs.
+  bool PushesWait() const;
+  // Returns what the choice of a primary, or the pushes, wait for, for a message. REQUIRES:
+  // !serving() or PushesWait().
   std::string Awaited() const;
   uint64_t term() const { return term_; }  // highest known term
   // Returns whether the chosen member has a predecessor since the launcher started.
@@ -111,6 +115,8 @@ class ServerGroup {
   // Returns the report of the member for the current election; null: the member does not run, or
   // has not reported since the election began. All requests during an election are kHold.
   const MemberReport* Vote(const Member& member) const;
+  // Returns the text about a member that Awaited needs; "": nothing waits for this member.
+  std::string AwaitedOf(const Member& member) const;
   std::vector<Command> Choose();
   // Returns the command kFollow for each running member that has not got it yet.
   std::vector<Command> Gather();

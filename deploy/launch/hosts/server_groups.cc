@@ -12,7 +12,7 @@ namespace {
 using Kind = JobOrder::Kind;
 
 constexpr int kPingSeconds = 1;
-// Time without a primary after which, and then again, the user is warned.
+// Time of a wait after which, and then again, the user is warned.
 constexpr Duration kWarnEvery = std::chrono::seconds(10);
 
 std::string NameOf(int server, int member) {
@@ -67,7 +67,7 @@ bool ServerGroups::IsWhole(int server) const {
   return GroupOf(server).IsWhole();
 }
 
-std::string ServerGroups::ObstacleToPromotion(int server, int restarts_left) const {
+std::string ServerGroups::ObstacleToPromotion(int server, int restarts, int max_restarts) const {
   if (!Has(server, 0) || !GroupOf(server).serving()) {
     return "it has no primary with standbys now";
   }
@@ -77,10 +77,11 @@ std::string ServerGroups::ObstacleToPromotion(int server, int restarts_left) con
   for (int m = 0; Has(server, m); ++m) standby = standby || (m != group.primary() && group.runs(m));
   if (!standby) return "no standby is running";
   // The killed members that have not ended yet need a restart too.
-  if (restarts_left > static_cast<int>(killed_.size())) return "";
+  const int used = restarts + static_cast<int>(killed_.size());
+  if (used < max_restarts) return "";
   return absl::StrFormat(
-      "the old primary needs a restart, and all but %d restarts are used (--max_restarts)",
-      restarts_left);
+      "the old primary needs a restart, and %d of %d restarts are used (--max_restarts)", used,
+      max_restarts);
 }
 
 std::vector<AddressedOrder> ServerGroups::Take(const MemberNews& news) {
@@ -147,7 +148,7 @@ std::vector<AddressedOrder> ServerGroups::Step(Time now) {
   for (int s = 0; Has(s, 0); ++s) {
     Send(s, GroupOf(s).Ping(), orders);
     KillHanging(s, orders);
-    WarnOfNoPrimary(s, now, orders);
+    WarnOfWaits(s, now, orders);
   }
   return orders;
 }
@@ -190,19 +191,23 @@ void ServerGroups::KillHanging(int server, Orders& orders) {
   }
 }
 
-void ServerGroups::WarnOfNoPrimary(int server, Time now, Orders& orders) {
+void ServerGroups::WarnOfWaits(int server, Time now, Orders& orders) {
   TD_REQUIRE(Has(server, 0));
   const ServerGroup& group = GroupOf(server);
-  if (group.serving()) {
-    without_.erase(server);
+  if (group.serving() && !group.PushesWait()) {
+    waits_.erase(server);
     return;
   }
-  NoPrimary& without = without_.try_emplace(server, NoPrimary{now, now}).first->second;
-  if (now - without.warned < kWarnEvery) return;
-  without.warned = now;
+  Wait& wait = waits_.try_emplace(server, Wait{now, now}).first->second;
+  if (now - wait.warned < kWarnEvery) return;
+  wait.warned = now;
+  const double seconds = Seconds(now - wait.since);
   JobOrder order{.kind = Kind::kNote};
-  order.shown = absl::StrFormat("warning: pserver %d has had no primary for %.0f s: %s", server,
-                                Seconds(now - without.since), group.Awaited());
+  order.shown = group.serving()
+                    ? absl::StrFormat("warning: pushes to pserver %d have waited for %.0f s: %s",
+                                      server, seconds, group.Awaited())
+                    : absl::StrFormat("warning: pserver %d has had no primary for %.0f s: %s",
+                                      server, seconds, group.Awaited());
   orders.push_back({AddressedOrder::kAll, std::move(order)});
 }
 

@@ -39,9 +39,9 @@ class ServerGroups {
   bool CanAcknowledge() const;
   // Returns whether all members run and have the complete state. REQUIRES: Has(server, 0).
   bool IsWhole(int server) const;
-  // Returns why a standby cannot become the primary now; "": it can. `restarts_left`: number of
-  // restarts that the job may still make.
-  std::string ObstacleToPromotion(int server, int restarts_left) const;
+  // Returns why a standby cannot become the primary now; "": it can. `restarts`: number of restarts
+  // that the job has made, of at most `max_restarts`.
+  std::string ObstacleToPromotion(int server, int restarts, int max_restarts) const;
 
   // Takes a message about a member. REQUIRES: Has(news.server, news.member).
   std::vector<AddressedOrder> Take(const MemberNews& news);
@@ -66,16 +66,17 @@ class ServerGroups {
   void Kill(int server, int member, const char* event, const std::string& why, int seconds,
             Orders& orders);
   void KillHanging(int server, Orders& orders);
-  void WarnOfNoPrimary(int server, Time now, Orders& orders);
+  // Warns every kWarnEvery while a server has no primary, or while pushes wait for its members.
+  void WarnOfWaits(int server, Time now, Orders& orders);
 
   const std::vector<ServerPlace> places_;
   std::vector<ServerGroup> groups_;
   std::set<MemberKey> killed_;  // members that were ordered killed and have not ended
   Time next_ping_{};
-  struct NoPrimary {
+  struct Wait {
     Time since, warned;
   };
-  std::map<int, NoPrimary> without_;  // servers without a primary
+  std::map<int, Wait> waits_;  // the waits for members, by server
 };
 
 }  // namespace tandem::deploy

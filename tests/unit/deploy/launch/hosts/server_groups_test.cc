@@ -389,6 +389,36 @@ TEST_F(TwoMembers, AWaitForAPserverWithoutAllItsMembersKillsNothing) {
   EXPECT_EQ(Of(0, Kind::kWait).size(), 1u) << "also if the report is of the host of the primary";
 }
 
+// A member that was stopped before its first report is not killed, because it may still read its
+// log. The user learns for what the pushes wait.
+TEST_F(TwoMembers, TheUserIsWarnedWhilePushesWaitForAMember) {
+  std::string shown;
+  for (int second = 1; second <= 25; ++second) {
+    director.Step(kNow + seconds(second));
+    orders = director.TakeOrders();
+    for (const AddressedOrder& o : std::vector<AddressedOrder>(orders)) {
+      if (o.order.kind == Kind::kNote) shown += o.order.shown + "\n";
+      if (o.order.kind != Kind::kMember || o.to != 0) continue;
+      const uint64_t number = o.order.command.number;
+      Tell(0, {News::kState, 0, 0, {number, /*primary=*/true, /*has_state=*/true, true}});
+    }
+    if (second == 1) {
+      const ProcessEnd end{.name = "pserver 0 (member 1)",
+                           .killed = true,
+                           .lost = true,
+                           .can_return = true,
+                           .failed = true,
+                           .server = 0,
+                           .server_member = 1};
+      director.Take(1, {.kind = JobReport::Kind::kEnded, .ended = {end}}, kNow + seconds(1));
+      Tell(1, {News::kStarted, 0, 1, {}});
+    }
+  }
+  EXPECT_EQ(shown,
+            "warning: pushes to pserver 0 have waited for 10 s: member 1 has not replied\n"
+            "warning: pushes to pserver 0 have waited for 20 s: member 1 has not replied\n");
+}
+
 TEST_F(TwoMembers, NewsFromTheWrongHostAndAboutUnknownMembersAreIgnored) {
   Tell(1, {News::kStarted, 0, 0, {}});
   Tell(0, {News::kStarted, 7, 0, {}});
