@@ -1,7 +1,6 @@
 #include "pserver/server_process.h"
 
 #include <signal.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <future>
@@ -32,14 +31,6 @@ namespace {
 int Fail(const Status& status, std::optional<ExitCode> code = std::nullopt) {
   std::fputs(ErrorText("tandem-pserver", status).c_str(), stderr);
   return code ? *code : ExitCodeOf(status);
-}
-
-void EndWithoutLauncher(Duration silent) {
-  std::fprintf(stderr,
-               "tandem-pserver: error: the tandemrun of this host has not run for %.1f s, so the "
-               "other hosts continue without this host [TD3016]\n",
-               Seconds(silent));
-  _exit(kExitLostPeer);
 }
 
 struct End {
@@ -186,8 +177,7 @@ Status ServerProcess::StartReplica() {
 
 Status ServerProcess::StartMember() {
   TD_REQUIRE(server_.standbys > 0);
-  TD_ASSIGN_OR_RETURN(std::unique_ptr<Standby> standby,
-                      Standby::Start(server_, std::nullopt, metrics_));
+  TD_ASSIGN_OR_RETURN(std::unique_ptr<Standby> standby, Standby::Start(server_, metrics_));
   {
     MutexLock lock(mu_);
     standby_ = std::move(standby);
@@ -373,8 +363,7 @@ int ServerProcess::Finish(const End& end) {
 int RunServer(ServerProcessOptions options) {
   BlockStopSignals();
   signal(SIGPIPE, SIG_IGN);
-  std::optional<LeaseWatch> lease;
-  if (!options.lease_file.empty()) lease.emplace(options.lease_file, EndWithoutLauncher);
+  const auto lease = EndWithLease(options.lease_file, "tandem-pserver");
   ServerProcess process(std::move(options));
   const StopRequests requests([&process](int) { process.end().Ask({}); }, EndBySignal);
   if (const Status started = process.Start(); !started.ok()) return Fail(started);

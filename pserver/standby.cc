@@ -14,11 +14,6 @@ namespace {
 // at once, and those to a lost host do not.
 constexpr Duration kReplyGrace = std::chrono::milliseconds(300);
 
-// The clock of the host, so that a later start has a higher number.
-uint64_t StandbyIncarnation() {
-  return static_cast<uint64_t>(std::chrono::system_clock::now().time_since_epoch().count());
-}
-
 }  // namespace
 
 Standby::Standby(PserverOptions options, Metrics& metrics)
@@ -30,9 +25,7 @@ Standby::Standby(PserverOptions options, Metrics& metrics)
 
 Standby::~Standby() { Hold(); }
 
-StatusOr<std::unique_ptr<Standby>> Standby::Start(PserverOptions options,
-                                                  const std::optional<Endpoint>& primary,
-                                                  Metrics& metrics) {
+StatusOr<std::unique_ptr<Standby>> Standby::Start(PserverOptions options, Metrics& metrics) {
   if (options.standbys < 1) {
     return InvalidArgument(
         "a standby needs the number of standbys of its primary [TD4028]; hint: set --standbys");
@@ -45,11 +38,8 @@ StatusOr<std::unique_ptr<Standby>> Standby::Start(PserverOptions options,
   TD_ASSIGN_OR_RETURN(made->parts_, ServerParts::Open(made->options_, metrics));
   made->state_ = std::make_unique<FollowerState>(*made->parts_, made->options_.job);
   TD_RETURN_IF_ERROR(made->state_->Recover());
-  {
-    MutexLock lock(made->mu_);
-    made->held_.position = made->state_->position();
-  }
-  if (primary) TD_RETURN_IF_ERROR(made->Follow(*primary, StandbyIncarnation()));
+  MutexLock lock(made->mu_);
+  made->held_.position = made->state_->position();
   return made;
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "common/base/endpoint.h"
@@ -21,17 +20,15 @@ class FollowerState;
 // It listens nowhere before its promotion.
 class Standby {
  public:
-  // Restores the state in `options.data_dir` if there is one, then follows the server at `primary`,
-  // which need not be reachable yet; nullopt: follows no server before Follow. `options`: the
-  // options for the time after a promotion; `durability` must be kLogged and `standbys` at least 1.
-  // `metrics` must outlive the standby.
-  static StatusOr<std::unique_ptr<Standby>> Start(PserverOptions options,
-                                                  const std::optional<Endpoint>& primary,
-                                                  Metrics& metrics);
-  ~Standby();  // stops the standby immediately
+  // Restores the state in `options.data_dir` if there is one. The standby follows no server before
+  // Follow. `options`: the options for the time after a promotion; `durability` must be kLogged and
+  // `standbys` at least 1. `metrics` must outlive the standby.
+  static StatusOr<std::unique_ptr<Standby>> Start(PserverOptions options, Metrics& metrics);
+  ~Standby();  // calls Hold
 
   LogFollower::Progress progress() const;
-  // Follows the server at `primary` instead of another one. `incarnation` must be higher than in
+  // Follows the server at `primary`, which need not be reachable yet, instead of another one.
+  // `incarnation` must be higher than in
   // all earlier calls of any process of this member to the same server process. INVALID_ARGUMENT,
   // PERMISSION_DENIED: as for LogFollower::Start; FAILED_PRECONDITION: the standby was promoted.
   Status Follow(const Endpoint& primary, uint64_t incarnation);

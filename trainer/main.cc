@@ -274,21 +274,6 @@ StatusOr<std::string> SecretOf(const RankInfo& rank) {
   return rpc::ReadSecretFile(rank.secret_file);
 }
 
-// Ends this process at once, as the kernel does when tandemrun ends.
-void EndWithoutLauncher(Duration silent) {
-  std::fprintf(stderr,
-               "tandem-trainer: error: the tandemrun of this host has not run for %.1f s, so the "
-               "other hosts continue without this host [TD3016]\n",
-               Seconds(silent));
-  _exit(kExitLostPeer);
-}
-
-// Returns the watch over the lease of tandemrun; null: this job has no lease.
-std::unique_ptr<LeaseWatch> WatchLease(const RankInfo& rank) {
-  if (rank.lease_file.empty()) return nullptr;
-  return std::make_unique<LeaseWatch>(rank.lease_file, EndWithoutLauncher);
-}
-
 Status Train(JobSources sources) {
   TD_ASSIGN_OR_RETURN(const LogFormat format, ParseLogFormat(FLAGS_log_format));
   TD_ASSIGN_OR_RETURN(const RankInfo rank, Rank(sources.environment));
@@ -318,7 +303,7 @@ Status Train(JobSources sources) {
   const RealClock clock;
   StopSwitch stop;
   const StopRequests requests([&stop](int) { stop.Stop(); }, [](int) { _exit(kExitLostPeer); });
-  const std::unique_ptr<LeaseWatch> lease = WatchLease(rank);
+  const auto lease = EndWithLease(rank.lease_file, "tandem-trainer");
   TD_RETURN_IF_ERROR(ChooseSettings(sources, rank, secrets, stop, clock, &job));
   Metrics metrics;
   std::unique_ptr<EventFile> events;

@@ -52,8 +52,8 @@ class TcpTransport final : public Transport {
         left_(static_cast<size_t>(mesh_.size), false),
         inbox_(static_cast<size_t>(mesh_.size)) {
     CHECK(wake_.valid() && stop_.valid()) << ErrnoText(errno);
-    // The data connections keep the longer time limit, because the kernel also ends a connection
-    // whose receiver reads nothing for this time.
+    // The data connections keep the longer time limit, because the kernel also ends a connection if
+    // its receiver reads nothing during this time.
     for (const SealedSocket& line : mesh_.control) Tune(line.fd(), options_.host_timeout);
     for (const SealedSocket& line : mesh_.data) Tune(line.fd(), Duration::zero());
     if (mesh_.size > 1) listener_ = std::thread([this] { Listen(); });

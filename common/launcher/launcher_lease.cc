@@ -1,6 +1,9 @@
 #include "common/launcher/launcher_lease.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdio>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -58,6 +61,17 @@ class LeaseWatch::Thread {
   bool ended_ TD_GUARDED_BY(mu_) = false;
   std::thread thread_;
 };
+
+std::unique_ptr<LeaseWatch> EndWithLease(const std::string& path, const char* program) {
+  if (path.empty()) return nullptr;
+  return std::make_unique<LeaseWatch>(path, [program](Duration silent) {
+    std::fprintf(stderr,
+                 "%s: error: the tandemrun of this host has not run for %.1f s, so the other hosts "
+                 "continue without this host [TD3016]\n",
+                 program, Seconds(silent));
+    _exit(kExitLostPeer);
+  });
+}
 
 Status RenewLease(const std::string& path, const LauncherLease& lease) {
   TD_REQUIRE(lease.limit > Duration::zero());

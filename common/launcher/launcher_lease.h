@@ -24,6 +24,13 @@ Status RenewLease(const std::string& path, const LauncherLease& lease);
 // Reads the lease. DATA_LOSS: the file has another format. Other errors: the file cannot be read.
 StatusOr<LauncherLease> ReadLease(const std::string& path);
 
+class LeaseWatch;
+
+// Watches the lease at `path`. If it expires, writes a message of the program `program` on stderr
+// and ends this process at once with kExitLostPeer, because other hosts continue without this one.
+// Returns null if `path` is empty: the job is on one host.
+std::unique_ptr<LeaseWatch> EndWithLease(const std::string& path, const char* program);
+
 // Calls a function once if the lease expires.
 class LeaseWatch {
  public:

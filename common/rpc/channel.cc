@@ -44,6 +44,24 @@ class ServerVerifier final : public grpc::experimental::ExternalCertificateVerif
   grpc::experimental::HostNameCertificateVerifier host_name_;
 };
 
+// Returns the target for gRPC of a server with several addresses. By default gRPC uses the first
+// address that answers (the policy pick_first), so all calls of a session reach one process.
+std::string UseAllAddresses(const Endpoint& server, grpc::ChannelArguments& args) {
+  TD_REQUIRE(!server.others.empty());
+  // A lost host does not answer an attempt. The next address follows after this time.
+  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2'000);
+  // Calls must leave an address whose host is lost, which gives no reset, while its successor
+  // answers at another address.
+  args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 1'000);
+  args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 4'000);
+  Endpoint first = server;
+  first.others.clear();
+  args.SetString(GRPC_ARG_DEFAULT_AUTHORITY, ToString(first));
+  std::string target = "ipv4:" + ToString(first);
+  for (const Endpoint& other : server.others) target += "," + ToString(other);
+  return target;
+}
+
 }  // namespace
 
 StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const TlsFiles& tls,
@@ -65,29 +83,6 @@ StatusOr<std::shared_ptr<grpc::ChannelCredentials>> MakeCredentials(const TlsFil
   options.set_check_call_host(false);
   return grpc::experimental::TlsCredentials(options);
 }
-
-namespace {
-
-// Connects to the first address of a server that answers, and to the others only if this connection
-// ends: all calls of a session must reach one process. Returns the target for gRPC.
-std::string UseAllAddresses(const Endpoint& server, grpc::ChannelArguments& args) {
-  TD_REQUIRE(!server.others.empty());
-  args.SetLoadBalancingPolicyName("pick_first");
-  // A lost host does not answer an attempt. The next address follows after this time.
-  args.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2'000);
-  // Calls must leave an address whose host is lost, which gives no reset, while its successor
-  // answers at another address.
-  args.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 1'000);
-  args.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 4'000);
-  Endpoint first = server;
-  first.others.clear();
-  args.SetString(GRPC_ARG_DEFAULT_AUTHORITY, ToString(first));
-  std::string target = "ipv4:" + ToString(first);
-  for (const Endpoint& other : server.others) target += "," + ToString(other);
-  return target;
-}
-
-}  // namespace
 
 std::shared_ptr<grpc::Channel> MakeChannel(
     const Endpoint& server, const std::shared_ptr<grpc::ChannelCredentials>& credentials) {

@@ -85,13 +85,13 @@ Status PserverSockets::Open(const LaunchPlan& plan) {
   return OkStatus();
 }
 
-Status PserverSockets::Reserve(const ProcessPlan& replica) {
-  if (!replica.endpoint.is_unix()) {
-    TD_ASSIGN_OR_RETURN(Fd fd, BindPort(replica.endpoint.host, replica.endpoint.port));
+Status PserverSockets::Reserve(const ProcessPlan& later) {
+  if (!later.endpoint.is_unix()) {
+    TD_ASSIGN_OR_RETURN(Fd fd, BindPort(later.endpoint.host, later.endpoint.port));
     reserved_.push_back(std::move(fd));
   }
-  if (replica.resp_port != 0) {
-    TD_ASSIGN_OR_RETURN(Fd fd, BindPort("127.0.0.1", replica.resp_port));
+  if (later.resp_port != 0) {
+    TD_ASSIGN_OR_RETURN(Fd fd, BindPort("127.0.0.1", later.resp_port));
     reserved_.push_back(std::move(fd));
   }
   return OkStatus();

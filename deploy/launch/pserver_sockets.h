@@ -18,8 +18,9 @@ namespace tandem::deploy {
 class PserverSockets {
  public:
   // Listens on the TCP addresses of the plan's pservers. Unix-domain sockets are skipped: a pserver
-  // itself listens on such a socket, in a private directory. Reserves the ports of replicas, which
-  // listen later: the system gives these ports to no other program. UNAVAILABLE: an address is in
+  // itself listens on such a socket, in a private directory. Reserves the ports of replicas, and of
+  // pservers with standbys on other hosts, which listen later: the system gives these ports to no
+  // other program. UNAVAILABLE: an address is in
   // use.
   Status Open(const LaunchPlan& plan);
   // Makes the pserver of rank `rank` inherit the sockets of its address.
@@ -29,7 +30,7 @@ class PserverSockets {
   void Release(int rank) { sockets_.erase(rank); }
 
  private:
-  Status Reserve(const ProcessPlan& replica);
+  Status Reserve(const ProcessPlan& later);
 
   std::map<int, std::vector<Fd>> sockets_;  // sockets of each rank
   std::vector<Fd> reserved_;                // bound sockets that do not listen

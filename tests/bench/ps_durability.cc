@@ -167,8 +167,8 @@ StatusOr<Report> PsQuorum(const RunOptions& options) {
     ps::PsOptions client = OverShm();
     client.job = logging.job;
     Metrics metrics;
-    TD_ASSIGN_OR_RETURN(const auto follower,
-                        pserver::Standby::Start(standby, primary.rpc.listen, metrics));
+    TD_ASSIGN_OR_RETURN(const auto follower, pserver::Standby::Start(standby, metrics));
+    TD_RETURN_IF_ERROR(follower->Follow(primary.rpc.listen, /*incarnation=*/1));
     DensePs logged(numel), quorum(numel);
     TD_RETURN_IF_ERROR(logged.Start(logging, client));
     TD_RETURN_IF_ERROR(quorum.Start(primary, client));

@@ -59,7 +59,7 @@ struct JobAccess {
 
 // Returns the numbers of the members of pserver `server`, which are its primary and its standbys,
 // in ascending order. Empty: the pserver has no standbys, or it is unknown whether it has them,
-// because the user named addresses or the pserver runs on another host.
+// because the user named one address of the pserver.
 std::vector<int> MembersOf(const JobAccess& job, int server);
 
 // Checks that the tandemrun of the job runs on this host. FAILED_PRECONDITION: the job has ended,

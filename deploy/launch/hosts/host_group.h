@@ -47,10 +47,10 @@ class HostGroup {
   // Makes the group of a job on this host only.
   HostGroup();
   // Joins the job. Blocks until all hosts have joined, but at most for options.timeout.
-  // DEADLINE_EXCEEDED: hosts are missing. PERMISSION_DENIED: the secret differs.
-  // FAILED_PRECONDITION: a setting or the version differs, or another host has the data of the same
-  // host. ALREADY_EXISTS: the job has all its
-  // hosts. INVALID_ARGUMENT: `rendezvous` is not valid.
+  // DEADLINE_EXCEEDED: hosts are missing, or another host has the data of the same number.
+  // PERMISSION_DENIED: the secret differs. FAILED_PRECONDITION: a setting or the version differs,
+  // or a host that replaces a lost one has another address. ALREADY_EXISTS: the job has all its
+  // hosts. INVALID_ARGUMENT: `rendezvous` is not valid, or an address is not numeric.
   static StatusOr<std::unique_ptr<HostGroup>> Join(HostGroupOptions options);
   ~HostGroup();
 
@@ -98,6 +98,7 @@ class HostGroup {
   void StepGuests(Time now);
   // Gives a guest a place in the job. Returns why it is refused.
   Status Welcome(std::unique_ptr<HostLink>& link, const HostJoin& join);
+  // Checks that no host of the job has the number whose data the guest has.
   Status CheckKept(const HostJoin& join) const;
   void SendLayout(int number, bool replaces);
   std::vector<HostLink*> Links() const;  // the connections to hosts of the job

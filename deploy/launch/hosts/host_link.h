@@ -61,9 +61,9 @@ class HostLink {
   bool all_sent() const { return unsent_.empty() && outgoing_.empty(); }
   // Tells the peer that no bytes follow.
   void SendNoMore();
+  // Return the IPv4 address of the peer, and of this side, such as "10.0.0.1".
   std::string PeerAddress() const;
-  std::string LocalAddress() const;  // Returns the IPv4 address of this side.  // returns the IPv4
-                                     // address of the peer, such as "10.0.0.1"
+  std::string LocalAddress() const;
 
  private:
   Status Receive(Time now);

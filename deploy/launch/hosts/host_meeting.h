@@ -28,8 +28,8 @@ class HostMeeting {
   explicit HostMeeting(const MeetingOptions& options) : options_(options) {}
 
   // Makes this tandemrun the leading one, which listens from then on. Returns false if another
-  // tandemrun leads, or if the store does not reply. INVALID_ARGUMENT: the URL is not valid. Errors
-  // of RendezvousStore::Announce.
+  // tandemrun leads, or if the store does not reply. INVALID_ARGUMENT: the URL is not valid. Other
+  // errors: those of RendezvousStore::Announce.
   StatusOr<bool> TryToLead();
   // Begins to connect to the leading tandemrun. Returns a non-blocking socket. NOT_FOUND or
   // UNAVAILABLE: it cannot be found now, and another attempt may succeed.
@@ -37,9 +37,8 @@ class HostMeeting {
 
   const Fd& listener() const { return listener_; }   // not valid: this tandemrun does not lead
   const std::string& name() const { return name_; }  // the address of the leading host
-  const std::string& own_address() const {
-    return own_address_;
-  }  // address of the leading host, for all hosts
+  // Returns the address of the leading host for the other hosts.
+  const std::string& own_address() const { return own_address_; }
 
  private:
   const MeetingOptions& options_;

@@ -196,7 +196,7 @@ std::optional<JobReport> ReportFrom(const pb::LaunchReport& from) {
                         .lost = end.lost(),
                         .can_return = end.can_return(),
                         .failed = end.failed(),
-                        .server = end.server() - 1,
+                        .server = std::max(end.server(), 0) - 1,
                         .server_member = end.server_member(),
                         .failure = FailureFrom(end.failure())});
   }
@@ -215,9 +215,7 @@ std::optional<JobReport> ReportFrom(const pb::LaunchReport& from) {
 
 std::optional<JobOrder> OrderFrom(const pb::LaunchOrder& from) {
   if (!IsKind(from.kind(), kLastOrder)) return std::nullopt;
-  if (!std::is_sorted(from.members().begin(), from.members().end())) {
-    return std::nullopt;
-  }
+  if (!std::is_sorted(from.members().begin(), from.members().end())) return std::nullopt;
   JobOrder to;
   to.kind = static_cast<JobOrder::Kind>(from.kind());
   to.process = from.process();
@@ -235,9 +233,7 @@ std::optional<JobOrder> OrderFrom(const pb::LaunchOrder& from) {
   const bool named = to.kind == Kind::kPrimary || to.kind == Kind::kKill;
   if (named && to.process.empty()) return std::nullopt;
   if (to.kind == Kind::kMember) {
-    if (from.command().server() < 0 || from.command().member() < 0) {
-      return std::nullopt;
-    }
+    if (from.command().server() < 0 || from.command().member() < 0) return std::nullopt;
     to.server = from.command().server();
     to.server_member = from.command().member();
     StatusOr<MemberCommand> command = DecodeMemberCommand(from.command().text());

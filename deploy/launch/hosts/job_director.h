@@ -53,7 +53,7 @@ class JobDirector {
   // Returns whether a new host may take the place of lost host `host` now.
   bool MayReplace(int host) const;
   // Returns whether the other hosts know the address of this host, because a pserver or a standby
-  // of a pserver runs on it. Such a host can only be replaced by one with the same address.
+  // of a pserver runs on it. Only a host with the same address can replace it.
   bool NeedsAddress(int host) const;
   // A new host has taken the place of a lost one. Its ranks start, but are not in the world of an
   // elastic job until they report that they are ready.

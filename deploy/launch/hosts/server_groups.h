@@ -39,8 +39,8 @@ class ServerGroups {
   bool CanAcknowledge() const;
   // Returns whether all members run and have the complete state. REQUIRES: Has(server, 0).
   bool IsWhole(int server) const;
-  // Returns why a standby cannot become the primary now; "": it can. `restarts`: number of restarts
-  // that the job has made, of at most `max_restarts`.
+  // Returns why a standby cannot become the primary now; "": it can. The job has made `restarts`
+  // restarts, and may make `max_restarts`.
   std::string ObstacleToPromotion(int server, int restarts, int max_restarts) const;
 
   // Takes a message about a member. REQUIRES: Has(news.server, news.member).

@@ -102,8 +102,7 @@ StatusOr<std::vector<ProcessEndpoint>> SpreadStandbys(
   if (standbys >= hosts) {
     return InvalidArgument(
         "--standbys=%d needs %d hosts, because the members of a pserver never share a host "
-        "[TD1005]; "
-        "hint: use --standbys=%d",
+        "[TD1005]; hint: use --standbys=%d",
         standbys, standbys + 1, hosts - 1);
   }
   std::vector<ProcessEndpoint> endpoints;

@@ -308,7 +308,8 @@ TEST_F(FollowTest, AFollowerContinuesAfterAPromotion) {
   PserverOptions of_standby = options;
   of_standby.member = 1;
   of_standby.data_dir = dir_ + "/b";
-  auto standby = *Standby::Start(of_standby, options.rpc.listen, metrics_);
+  auto standby = *Standby::Start(of_standby, metrics_);
+  ASSERT_EQ(standby->Follow(options.rpc.listen, 1), OkStatus());
   const auto client = ClientOf(kTable);
   PushSome(*client, 0, 30);
   Followed followed = Follow(endpoints_);
@@ -320,7 +321,8 @@ TEST_F(FollowTest, AFollowerContinuesAfterAPromotion) {
   servers_[0] = *std::move(promoted);
   PserverOptions of_next = options;
   of_next.data_dir = dir_ + "/c";
-  const auto next = *Standby::Start(of_next, options.rpc.listen, metrics_);
+  const auto next = *Standby::Start(of_next, metrics_);
+  ASSERT_EQ(next->Follow(options.rpc.listen, 1), OkStatus());
   PushSome(*client, 30, 40);
   Await(followed, RowsOf(*client));
   EXPECT_EQ(followed.replaced, static_cast<size_t>(kRowBuckets));

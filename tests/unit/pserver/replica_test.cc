@@ -116,7 +116,8 @@ TEST_F(ReplicaTest, AReplicaGetsAPushOnlyWhenAStandbyHasIt) {
   PserverOptions of_standby = options;
   of_standby.member = 1;
   of_standby.data_dir = dir_ + "/b";
-  auto standby = *Standby::Start(of_standby, options.rpc.listen, metrics_);
+  auto standby = *Standby::Start(of_standby, metrics_);
+  ASSERT_EQ(standby->Follow(options.rpc.listen, 1), OkStatus());
   const auto client = TableClient();
   PushRows(*client, 0, 3);
   const auto replica = ReplicaOf(endpoints_[0], "r");
@@ -130,7 +131,8 @@ TEST_F(ReplicaTest, AReplicaGetsAPushOnlyWhenAStandbyHasIt) {
   while (servers_[0]->Info().version < 2 && SteadyNow() < until) std::this_thread::yield();
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   EXPECT_EQ(reader->ReadRows("emb", ids)->versions[0], 1u);
-  standby = *Standby::Start(of_standby, options.rpc.listen, metrics_);
+  standby = *Standby::Start(of_standby, metrics_);
+  ASSERT_EQ(standby->Follow(options.rpc.listen, 2), OkStatus());
   EXPECT_TRUE(answer.Get().ok());
   while (reader->ReadRows("emb", ids)->versions[0] < 2 && SteadyNow() < until) {
   }

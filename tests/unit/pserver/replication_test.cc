@@ -44,8 +44,9 @@ class ReplicationTest : public PserverTest {
     PserverOptions options = OptionsOf(name, standbys);
     options.member = (primary_member_ + distance) % (standbys + 1);
     standby_member_ = options.member;
-    auto standby = Standby::Start(std::move(options), primary, metrics_);
+    auto standby = Standby::Start(std::move(options), metrics_);
     CHECK(standby.ok()) << standby.status();
+    CHECK((*standby)->Follow(primary, ++standby_starts_).ok());
     return *std::move(standby);
   }
   void StartPrimary(const std::string& name, int standbys = 1) {
@@ -102,6 +103,7 @@ class ReplicationTest : public PserverTest {
 
   std::string job_ = "job";
   int primary_member_ = 0, standby_member_ = 0;
+  uint64_t standby_starts_ = 0;
   uint64_t LostPushes() { return servers_[0]->Info().trainers.at(0).lost_pushes; }
   static Status PushOne(ps::PsClient& client, const Model& model, uint64_t step) {
     const auto gradients = model.Gradients(0, step);
@@ -592,11 +594,11 @@ TEST_F(ReplicationTest, WrongRequestsAreRefused) {
   EXPECT_THAT(message(Pserver::Start(options, metrics_)),
               testing::HasSubstr("standbys need durability logged"));
   StartPrimary("a");
-  EXPECT_THAT(message(Standby::Start(OptionsOf("b", 0), primary(), metrics_)),
+  EXPECT_THAT(message(Standby::Start(OptionsOf("b", 0), metrics_)),
               testing::HasSubstr("needs the number of standbys"));
   options = OptionsOf("b");
   options.member = 2;
-  EXPECT_THAT(message(Standby::Start(options, primary(), metrics_)),
+  EXPECT_THAT(message(Standby::Start(options, metrics_)),
               testing::HasSubstr("a server with 1 standbys has no member 2 [TD4028]"));
   const std::unique_ptr<Standby> second = StandbyOf(primary(), "b", 0);
   ExpectRefused(*second, "cannot have a standby with the number 0 [TD4028]");

@@ -76,6 +76,16 @@ class StoreIoTest : public ShardFixture {
     push.values.assign(push.head.slices.size(), FloatBuffer({1, 2, 3, 4}));
     return {number, std::move(push)};
   }
+  // Returns the number of entries in the log.
+  static uint64_t EntriesOf(Storage& storage) {
+    uint64_t entries = 0;
+    const Status read = storage.ReadLog(0, [&](const LogEntry&) {
+      ++entries;
+      return OkStatus();
+    });
+    EXPECT_TRUE(read.ok()) << read;
+    return entries;
+  }
 
   std::string dir_;
 };
@@ -95,13 +105,7 @@ TEST_F(StoreIoTest, OneFailedSyncIsForEverAndASuccessorHasAllThatWasWritten) {
     EXPECT_EQ(storage->AppendLog({&second, 1}, true).status().code(), StatusCode::kUnavailable);
   }
   const auto storage = *OpenRocksdbStorage(dir_);
-  uint64_t entries = 0;
-  const Status read = storage->ReadLog(0, [&](const LogEntry&) {
-    ++entries;
-    return OkStatus();
-  });
-  EXPECT_TRUE(read.ok()) << read;
-  EXPECT_EQ(entries, 1u);
+  EXPECT_EQ(EntriesOf(*storage), 1u);
   const LogEntry second = Entry(2);
   EXPECT_TRUE(storage->AppendLog({&second, 1}, true).ok());
 }
@@ -142,13 +146,7 @@ TEST_P(NoRoomTest, TheLogRefusesAnEntryAndAcceptsItLater) {
     EXPECT_EQ(storage->SyncLog(), OkStatus());
   }
   const auto storage = *OpenRocksdbStorage(dir_);
-  uint64_t entries = 0;
-  const Status read = storage->ReadLog(0, [&](const LogEntry&) {
-    ++entries;
-    return OkStatus();
-  });
-  EXPECT_TRUE(read.ok()) << read;
-  EXPECT_EQ(entries, number);
+  EXPECT_EQ(EntriesOf(*storage), number);
 }
 
 TEST_F(StoreIoTest, TheNamesOfNewFoldersAreOnTheDisk) {
