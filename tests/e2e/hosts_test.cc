@@ -16,12 +16,11 @@
 #include <functional>
 #include <iostream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
-#include <sstream>
 
 #include "common/base/clock.h"
+#include "tests/e2e/host_jobs.h"
 #include "tests/support/host_processes.h"
 #include "tests/support/temp_dir.h"
 
@@ -51,31 +50,6 @@ data {
   synthetic { image: 1 image: 8 image: 8 classes: 10 samples: 640 test_samples: 64 }
 }
 optimizer { type: "momentum" learning_rate: 0.01 }
-)";
-constexpr char kClicks[] = R"(
-name: "hosts"
-model {
-  zoo: "wide_deep"
-  arg { name: "fields" value: "2" }
-  arg { name: "rows" value: "60" }
-  arg { name: "dim" value: "4" }
-  arg { name: "hidden" value: "8" }
-  arg { name: "sparse" value: "1" }
-}
-data {
-  format: "csv"
-  dir: "."
-  csv {
-    train_file: "train.csv"
-    test_file: "train.csv"
-    label_column: "click"
-    positive_label: "1"
-    negative_label: "0"
-    column { name: "user" ids: 40 }
-    column { name: "item" ids: 20 }
-  }
-}
-optimizer { type: "adagrad" learning_rate: 0.05 }
 )";
 constexpr char kAnyJob[] = R"(
 global_batch_size: 32
@@ -118,7 +92,7 @@ const std::vector<Mode>& Modes() {
        true,
        false},
       {"hybrid",
-       kClicks,
+       kClicksJob,
        {"--mode=hybrid", "--hosts=4", "--servers=4", "--workers=8"},
        400,
        true,
@@ -155,7 +129,7 @@ class HostsJob {
       : processes_(processes), dir_(dir) {
     std::filesystem::create_directories(dir);
     Write("job.pbtxt", absl::StrFormat("%s%ssteps_max: %d\n", mode.job, kAnyJob, mode.steps));
-    Write("train.csv", Clicks());
+    Write("train.csv", ClicksFile(640));
     Write("secret", "the secret of a test");
     std::filesystem::permissions(dir + "/secret", std::filesystem::perms::owner_read);
     Args args = mode.launch;
@@ -209,10 +183,7 @@ class HostsJob {
     }
     return true;
   }
-  std::string params_sha256() const {
-    const auto json = nlohmann::json::parse(ReadWholeFile(dir_ + "/result.json"), nullptr, false);
-    return json.is_object() ? json.value("params_sha256", "") : "";
-  }
+  std::string params_sha256() const { return ParamsHash(dir_ + "/result.json"); }
   // Returns the line in which the tandemrun of a host names the first failure; "": no such line, or
   // several ones.
   std::string FirstFailure(int host) {
@@ -237,21 +208,6 @@ class HostsJob {
   std::string OutputFile(int host) const { return absl::StrFormat("%s/host-%d.out", dir_, host); }
   void Write(const std::string& name, const std::string& text) const {
     std::ofstream(dir_ + "/" + name) << text;
-  }
-  static std::string Clicks() {
-    std::string text = "click,user,item";
-    for (int i = 0; i < 640; ++i) {
-      text += absl::StrFormat("\n%d,%d,%d", i * i % 3 % 2, i * 7 % 40, i * i % 20);
-    }
-    return text;
-  }
-  static std::string WithoutSteps(const std::string& output) {
-    std::istringstream lines(output);
-    std::string line, rest;
-    while (std::getline(lines, line)) {
-      if (!line.starts_with("step=")) rest += line + "\n";
-    }
-    return rest;
   }
 
   HostProcesses& processes_;

@@ -13,10 +13,10 @@
 #include <fstream>
 #include <iostream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <random>
 
 #include "common/base/clock.h"
+#include "tests/e2e/host_jobs.h"
 #include "tests/support/host_processes.h"
 #include "tests/support/temp_dir.h"
 
@@ -43,32 +43,6 @@ data {
   synthetic { image: 1 image: 8 image: 8 classes: 10 samples: 640 test_samples: 64 }
 }
 optimizer { type: "momentum" learning_rate: 0.01 }
-)";
-// The ranks reduce the dense variables, and the pservers have the rows.
-constexpr char kClicks[] = R"(
-name: "hosts"
-model {
-  zoo: "wide_deep"
-  arg { name: "fields" value: "2" }
-  arg { name: "rows" value: "60" }
-  arg { name: "dim" value: "4" }
-  arg { name: "hidden" value: "8" }
-  arg { name: "sparse" value: "1" }
-}
-data {
-  format: "csv"
-  dir: "."
-  csv {
-    train_file: "train.csv"
-    test_file: "train.csv"
-    label_column: "click"
-    positive_label: "1"
-    negative_label: "0"
-    column { name: "user" ids: 40 }
-    column { name: "item" ids: 20 }
-  }
-}
-optimizer { type: "adagrad" learning_rate: 0.05 }
 )";
 constexpr char kAnyJob[] = R"(
 global_batch_size: 30
@@ -97,13 +71,8 @@ class StandbyJob {
     std::filesystem::create_directories(dir);
     const bool hybrid = std::ranges::count(flags, "--mode=hybrid") > 0;
     std::ofstream(dir + "/job.pbtxt")
-        << (hybrid ? kClicks : kImages) << kAnyJob << "steps_max: " << steps << "\n";
-    std::ofstream clicks(dir + "/train.csv");
-    clicks << "click,user,item";
-    for (int i = 0; i < 600; ++i) {
-      clicks << absl::StrFormat("\n%d,%d,%d", i * i % 3 % 2, i * 7 % 40, i * i % 20);
-    }
-    clicks.close();
+        << (hybrid ? kClicksJob : kImages) << kAnyJob << "steps_max: " << steps << "\n";
+    std::ofstream(dir + "/train.csv") << ClicksFile(600);
     std::ofstream(dir + "/secret") << "the secret of a test";
     std::filesystem::permissions(dir + "/secret", std::filesystem::perms::owner_read);
     args_ = {"--hosts=3",
@@ -158,21 +127,14 @@ class StandbyJob {
   bool WaitForStep(int step) {
     return WaitUntil([&] { return JobTest::StepOf(launcher(0)) >= step || Ended(); }, kSecondsMax);
   }
-  std::string params_sha256() const {
-    const auto json = nlohmann::json::parse(ReadWholeFile(dir_ + "/result.json"), nullptr, false);
-    return json.is_object() ? json.value("params_sha256", "") : "";
-  }
+  std::string params_sha256() const { return ParamsHash(dir_ + "/result.json"); }
   // Returns the outputs of all tandemruns, without the lines of steps.
   std::string Outputs() {
-    std::string all = before_, rest;
+    std::string all = before_;
     for (int host = 0; host < kHosts; ++host) {
       all += absl::StrFormat("\n--- host %d\n%s", host, launcher(host).Output());
     }
-    std::istringstream lines(all);
-    for (std::string line; std::getline(lines, line);) {
-      if (!line.starts_with("step=")) rest += line + "\n";
-    }
-    return rest;
+    return WithoutSteps(all);
   }
 
  private:

@@ -298,15 +298,19 @@ class Trainer(Client):
                 "Push", message.request, CALL_SECONDS)))
         return [m for m, event, future in started if not self.finish(m, event, future)]
 
+    def accepted(self, message, event, reply):
+        """Records that a server has acknowledged a push. Returns True."""
+        self.world.acknowledged(message.server)
+        Recorder.end(event, "ok", version=reply.version, duplicate=reply.duplicate,
+                     incarnation=reply.server_incarnation)
+        message.done = "ok"
+        return True
+
     def finish(self, message, event, future):
         """Records the end of a push. Returns whether it needs no other attempt."""
         reply, code, text = calls.outcome(future)
         if reply is not None:
-            self.world.acknowledged(message.server)
-            Recorder.end(event, "ok", version=reply.version, duplicate=reply.duplicate,
-                         incarnation=reply.server_incarnation)
-            message.done = "ok"
-            return True
+            return self.accepted(message, event, reply)
         result = result_of(code, message.request.HasField("pull"))
         Recorder.end(event, result, code, text)
         if code == "FAILED_PRECONDITION" and not message.bad and not message.impostor:

@@ -96,11 +96,7 @@ class SyncTrainer(Trainer):
         """A stale step after a restore sends the trainer back to the servers' version."""
         reply, code, text = calls.outcome(future)
         if reply is not None:
-            self.world.acknowledged(message.server)
-            Recorder.end(event, "ok", version=reply.version, duplicate=reply.duplicate,
-                         incarnation=reply.server_incarnation)
-            message.done = "ok"
-            return True
+            return self.accepted(message, event, reply)
         Recorder.end(event, result_of(code), code, text)
         if code == "FAILED_PRECONDITION" and not message.bad:
             self.joined = False
