@@ -153,6 +153,7 @@ void ServerParts::MakeShard() {
   }
   made.shard.workers = row_workers_.get();
   made.logged = options_.durability != Durability::kNone;
+  made.logs_snapshots = options_.standbys != 0;
   // Without standbys, nothing would ever end the wait for them (WhenSafeToLeave).
   if (options_.standbys != 0) made.shard.replication = options_.replication;
   made.shard.replayable = options_.durability == Durability::kReplayable;

@@ -13,7 +13,6 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <set>
@@ -45,6 +44,8 @@
 
 namespace tandem::pserver {
 namespace {
+
+constexpr uint64_t kNumberBytesMax = 64;  // size of TANDEM_ACKNOWLEDGED
 
 // Converts a status of RocksDB. `what`: the failed operation in the message, "cannot read the log
 // of DIR".
@@ -95,8 +96,9 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     LOG_IF(WARNING, !room.ok()) << "pushes are rejected until the disk has free space: "
                                 << room.message();
     MutexLock lock(mu_);
-    EachFile([this](uint64_t number) TD_NO_ANALYSIS { last_file_ = std::max(last_file_, number); });
-    return OkStatus();
+    // A new file must not replace one that a record names.
+    return EachFile([this](uint64_t number)
+                        TD_NO_ANALYSIS { last_file_ = std::max(last_file_, number); });
   }
 
   StatusOr<size_t> Write(const ShardSnapshot& snapshot) override {
@@ -111,6 +113,7 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     if (snapshot.base) {
       TD_ASSIGN_OR_RETURN(*meta.mutable_base(), ReadBase(snapshot));
     }
+    TD_RETURN_IF_ERROR(ListPredecessors(&meta));
     meta.set_values_file(ValuesName(++last_file_));
     if (Status status = WriteValues(ValuesPath(meta), snapshot, pace_, meta); !status.ok()) {
       unlink(ValuesPath(meta).c_str());
@@ -400,7 +403,9 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     // A crash after these two lines leaves the old state, which is complete.
     TD_RETURN_IF_ERROR(WriteAcknowledged(0));
     TD_RETURN_IF_ERROR(synced_.Note(0));
+    MutexLock names(names_mu_);
     rocksdb::WriteBatch batch;
+    TD_RETURN_IF_ERROR(KeepPredecessors(meta, &batch));
     LogMarks::RemoveAll(&batch);
     (void)batch.Put(keys::kMeta, meta.SerializeAsString());
     (void)batch.Put(keys::kTerm, TermText(term));
@@ -466,10 +471,10 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
   // (TightStoreOptions). Returns the size of the log files in bytes.
   StatusOr<uint64_t> SyncLogFiles() const {
     uint64_t bytes = 0;
-    std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator(dir_, error)) {
-      if (entry.path().extension() != ".log") continue;
-      const std::string path = entry.path();
+    TD_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDir(dir_));
+    for (const std::string& name : names) {
+      if (!name.ends_with(".log")) continue;
+      const std::string path = dir_ + "/" + name;
       const Fd file(open(path.c_str(), O_RDWR | O_CLOEXEC));
       // RocksDB has removed the file: table files have its records.
       if (!file.valid() && errno == ENOENT) continue;
@@ -477,7 +482,8 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
         return Unavailable("cannot sync %s: %s [TD2110]; hint: check the disk", path,
                            ErrnoText(errno));
       }
-      bytes += entry.file_size(error);
+      struct stat info {};
+      if (fstat(file.get(), &info) == 0) bytes += static_cast<uint64_t>(info.st_size);
     }
     return bytes;
   }
@@ -516,10 +522,11 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
   }
 
   StatusOr<uint64_t> ReadAcknowledged() const {
-    std::ifstream file(AcknowledgedPath());
-    if (!file) return uint64_t{0};
+    const StatusOr<std::string> text = ReadSmallFile(AcknowledgedPath(), kNumberBytesMax);
+    if (text.status().code() == StatusCode::kNotFound) return uint64_t{0};
+    TD_RETURN_IF_ERROR(text.status());
     uint64_t version = 0;
-    if (!(file >> version)) {
+    if (!absl::SimpleAtoi(*text, &version)) {
       return DataLoss(
           "%s is damaged: it contains no version number [TD2118]; hint: restore a copy of the "
           "directory, or move the directory away to start with an empty state",
@@ -530,13 +537,15 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
 
   std::string ValuesPath(const ShardMeta& meta) const { return dir_ + "/" + meta.values_file(); }
 
-  // Calls `take` with the number of each value file in the directory.
-  void EachFile(const std::function<void(uint64_t)>& take) const {
-    std::error_code ignored;
-    for (const auto& entry : std::filesystem::directory_iterator(dir_, ignored)) {
-      const std::optional<uint64_t> number = ValuesNumber(entry.path().filename().string());
+  // Calls `take` with the number of each value file in the directory. An error: the directory
+  // cannot be listed.
+  Status EachFile(const std::function<void(uint64_t)>& take) const {
+    TD_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDir(dir_));
+    for (const std::string& name : names) {
+      const std::optional<uint64_t> number = ValuesNumber(name);
       if (number) take(*number);
     }
+    return OkStatus();
   }
 
   // Calls `take` with the number and the serialized ShardMeta of each global snapshot, by ascending
@@ -618,6 +627,30 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     return OkStatus();
   }
 
+  // Adds to `batch` the removal of the global snapshots that are no predecessors of the checkpoint
+  // `meta`. Removes none if the checkpoint does not list its predecessors.
+  Status KeepPredecessors(const ShardMeta& meta, rocksdb::WriteBatch* batch)
+      TD_REQUIRES(names_mu_) {
+    if (!meta.has_predecessors()) return OkStatus();
+    const auto& listed = meta.predecessors().number();
+    const std::set<uint64_t> kept(listed.begin(), listed.end());
+    std::vector<uint64_t> removed;
+    TD_RETURN_IF_ERROR(EachGlobalSnapshot([&](uint64_t number, std::string_view) {
+      if (!kept.contains(number)) removed.push_back(number);
+    }));
+    return NameSnapshots(removed, nullptr, 0, batch);
+  }
+
+  // Lists the predecessors of the present state in the record of a checkpoint.
+  Status ListPredecessors(ShardMeta* meta) {
+    TD_ASSIGN_OR_RETURN(const std::vector<StoredGlobalSnapshot> snapshots, GlobalSnapshots());
+    SnapshotNumbers* const numbers = meta->mutable_predecessors();
+    for (const StoredGlobalSnapshot& s : snapshots) {
+      if (!s.abandoned) numbers->add_number(s.number);
+    }
+    return OkStatus();
+  }
+
   // Removes the value files that neither `meta`, nor its base, nor a global snapshot names: files
   // of older checkpoints, and of checkpoints that were never completed.
   void RemoveValuesBut(const ShardMeta& meta) const TD_REQUIRES(mu_) {
@@ -629,7 +662,8 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
       needed.insert(snapshot.values_file());
     });
     if (!known || !listed.ok()) return;  // a record that cannot be parsed may name any of the files
-    EachFile([&](uint64_t number) {
+    // The next call removes the files if the directory cannot be listed now.
+    (void)EachFile([&](uint64_t number) {
       const std::string other = ValuesName(number);
       if (!needed.contains(other)) unlink((dir_ + "/" + other).c_str());
     });

@@ -50,14 +50,17 @@ Status HoldPushes(const HoldPushesRequest& request, DurableShard& durable, HoldP
 
 void TakeSnapshot(const TakeCutRequest& request, DurableShard& durable, TakeCutReply* reply,
                   std::function<void(const Status&)> done) {
-  SnapshotRequest order{
-      request.cut(), {}, request.map_version(), LeaseOf(request.lease_ms()), request.taker()};
+  SnapshotRequest order{.record = {.number = request.cut(),
+                                   .time_us = request.time_us(),
+                                   .complete = request.complete(),
+                                   .whole = {request.whole().begin(), request.whole().end()}},
+                        .marks = {},
+                        .map_version = request.map_version(),
+                        .lease = LeaseOf(request.lease_ms()),
+                        .taker = request.taker()};
   for (const CutMarkDef& mark : request.mark()) order.marks.push_back(FromProto(mark));
   if (request.has_step()) order.step = request.step();
-  GlobalSnapshotOrder all{.request = std::move(order),
-                          .time_us = request.time_us(),
-                          .complete = request.complete(),
-                          .whole = {request.whole().begin(), request.whole().end()}};
+  GlobalSnapshotOrder all{.request = std::move(order)};
   if (request.has_rebuilt()) all.rebuilt = request.rebuilt();
   durable.TakeGlobalSnapshot(
       request.job(), std::move(all),

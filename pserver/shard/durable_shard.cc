@@ -50,6 +50,12 @@ DurableShard::DurableShard(Options options, Storage* storage, const Clock& clock
       SaveLater(version, std::move(copy));
     };
   }
+  TD_REQUIRE(options.logged || !options.logs_snapshots);
+  if (options.logs_snapshots) {
+    shard.on_logged_snapshot = [this](const SnapshotRecord& record, const SnapshotFn& copy) {
+      TakeLoggedSnapshot(record, copy);
+    };
+  }
   if (options.logged) {
     CHECK(storage_ != nullptr);
     options.log.on_full = [this] { ShortenLog(); };
@@ -190,7 +196,7 @@ void DurableShard::TakeGlobalSnapshot(
     const std::string& job, GlobalSnapshotOrder order,
     const std::function<void(const StatusOr<SnapshotPart>&)>& done) {
   if (storage_ == nullptr) return done(NoFolder());
-  const uint64_t number = order.request.number;
+  const uint64_t number = order.request.record.number;
   if (number == 0)
     return done(InvalidArgument("the number of a snapshot is 0, expected at least 1"));
   bool first = false;
@@ -216,22 +222,40 @@ void DurableShard::TakeGlobalSnapshot(
   if (known) return done(*known);
   if (!first) return;
   if (order.rebuilt) return BeginRebuild(order);
-  SnapshotRequest request = std::move(order.request);
-  order.request = {.number = number};
-  const auto begun = [this, number, order](StatusOr<PendingSnapshot> pending) {
+  const auto begun = [this, record = order.request.record](StatusOr<PendingSnapshot> pending) {
+    const uint64_t number = record.number;
     if (!pending.ok()) return OnGlobalSnapshotEnd(number, pending.status());
     auto wish =
         std::make_shared<const CheckpointThrottle::Wish>(pace_, CheckpointThrottle::kAnswer);
-    const Status posted = later_([this, number, pending = *std::move(pending), order, wish] {
-      OnGlobalSnapshotEnd(number, WriteGlobalSnapshot(order, pending));
+    const Status posted = later_([this, pending = *std::move(pending), record, wish] {
+      OnGlobalSnapshotEnd(record.number, WriteGlobalSnapshot(record, pending));
     });
     if (!posted.ok()) OnGlobalSnapshotEnd(number, Annotate(posted, "writing the snapshot"));
   };
-  shard_->global_snapshots().Take(job, std::move(request), begun);
+  shard_->global_snapshots().Take(job, std::move(order.request), begun);
+}
+
+void DurableShard::TakeLoggedSnapshot(const SnapshotRecord& record, const SnapshotFn& copy) {
+  const auto take = [this, record, copy]() -> Status {
+    TD_ASSIGN_OR_RETURN(const std::vector<StoredGlobalSnapshot> stored, GlobalSnapshots());
+    const auto is_it = [&record](const StoredGlobalSnapshot& s) {
+      return s.number == record.number;
+    };
+    if (std::any_of(stored.begin(), stored.end(), is_it)) return OkStatus();
+    return WriteGlobalSnapshot(record, {.copy = copy}).status();
+  };
+  auto wish =
+      std::make_shared<const CheckpointThrottle::Wish>(pace_, CheckpointThrottle::kPeriodic);
+  const auto write = [take, number = record.number, wish] {
+    const Status written = take();
+    LOG_IF(ERROR, !written.ok()) << "this standby does not have snapshot " << number << ": "
+                                 << ToString(written);
+  };
+  if (!later_(write).ok()) write();
 }
 
 void DurableShard::BeginRebuild(const GlobalSnapshotOrder& order) {
-  const uint64_t number = order.request.number;
+  const uint64_t number = order.request.record.number;
   const uint64_t last = shard_->Info().last_snapshot;
   if (number <= last) {
     return OnGlobalSnapshotEnd(
@@ -246,20 +270,18 @@ void DurableShard::BeginRebuild(const GlobalSnapshotOrder& order) {
   if (!posted.ok()) OnGlobalSnapshotEnd(number, Annotate(posted, "rebuilding a state"));
 }
 
-StatusOr<std::vector<uint64_t>> DurableShard::RemovableSnapshots(
-    const GlobalSnapshotOrder& order) const {
-  TD_REQUIRE(storage_ != nullptr && order.request.number != 0);
+StatusOr<std::vector<uint64_t>> DurableShard::RemovableSnapshots(const SnapshotRecord& record,
+                                                                 bool rebuilt) const {
+  TD_REQUIRE(storage_ != nullptr && record.number != 0);
   std::vector<uint64_t> removed;
-  // A coordinator of an earlier version sends no facts about snapshots with this order.
-  if (order.rebuilt && order.request.taker == 0) return removed;
   TD_ASSIGN_OR_RETURN(const std::vector<StoredGlobalSnapshot> stored, storage_->GlobalSnapshots());
-  const auto whole = [&order](const StoredGlobalSnapshot& s) {
-    return s.number == order.complete ||
-           std::count(order.whole.begin(), order.whole.end(), s.number) != 0;
+  const auto whole = [&record](const StoredGlobalSnapshot& s) {
+    return s.number == record.complete ||
+           std::count(record.whole.begin(), record.whole.end(), s.number) != 0;
   };
   // A snapshot that not all servers have, or that was abandoned by a restore, must not take the
   // place of another one.
-  std::vector<KeptState> candidates = {{order.request.number, order.time_us}};
+  std::vector<KeptState> candidates = {{record.number, record.time_us}};
   std::vector<uint64_t> partial;  // ascending
   for (const StoredGlobalSnapshot& s : stored) {
     if (!whole(s)) partial.push_back(s.number);
@@ -269,22 +291,23 @@ StatusOr<std::vector<uint64_t>> DurableShard::RemovableSnapshots(
   const uint64_t oldest_partial =
       partial.size() > kPartialMax ? partial[partial.size() - kPartialMax] : 0;
   for (const StoredGlobalSnapshot& s : stored) {
-    const bool old = s.number < order.complete && !kept.contains(s.number);
+    const bool old = s.number < record.complete && !kept.contains(s.number);
     // A partial snapshot may still be being written on another server, or another server was
     // replaced by one without snapshots.
     const bool leftover = whole(s) ? s.abandoned && s.rebuilt : s.number < oldest_partial;
     // A rebuilt snapshot needs older ones as its base, on this or on another server.
-    const bool base = order.rebuilt && !(s.abandoned && s.rebuilt);
+    const bool base = rebuilt && !(s.abandoned && s.rebuilt);
     if ((leftover || old) && !base) removed.push_back(s.number);
   }
   return removed;
 }
 
 StatusOr<DurableShard::SnapshotPart> DurableShard::WriteGlobalSnapshot(
-    const GlobalSnapshotOrder& order, const PendingSnapshot& pending) {
+    const SnapshotRecord& record, const PendingSnapshot& pending) {
   TD_ASSIGN_OR_RETURN(const ShardSnapshot copy, pending.copy());
-  TD_ASSIGN_OR_RETURN(const std::vector<uint64_t> removed, RemovableSnapshots(order));
-  const SnapshotName name{.number = order.request.number, .time_us = order.time_us};
+  TD_ASSIGN_OR_RETURN(const std::vector<uint64_t> removed,
+                      RemovableSnapshots(record, /*rebuilt=*/false));
+  const SnapshotName name{.number = record.number, .time_us = record.time_us};
   StatusOr<size_t> bytes;
   const auto write = [&] {
     MutexLock lock(mu_);  // no other state is restored between the check and the write
@@ -350,9 +373,13 @@ StatusOr<DurableShard::SnapshotPart> DurableShard::Rebuild(const GlobalSnapshotO
   }
   TD_RETURN_IF_ERROR(ReplayUpTo(version, base, &replay));
   TD_ASSIGN_OR_RETURN(const ShardSnapshot image, replay.Snapshot());
-  TD_ASSIGN_OR_RETURN(const std::vector<uint64_t> removed, RemovableSnapshots(order));
-  const SnapshotName name{
-      .number = order.request.number, .time_us = order.time_us, .rebuilt = true};
+  const SnapshotRecord& record = order.request.record;
+  std::vector<uint64_t> removed;
+  // A coordinator of an earlier version sends no facts about snapshots with this order.
+  if (order.request.taker != 0) {
+    TD_ASSIGN_OR_RETURN(removed, RemovableSnapshots(record, /*rebuilt=*/true));
+  }
+  const SnapshotName name{.number = record.number, .time_us = record.time_us, .rebuilt = true};
   TD_ASSIGN_OR_RETURN(const size_t bytes, storage_->WriteGlobalSnapshot(name, image, removed));
   return SnapshotPart{version, bytes, Duration::zero()};
 }

@@ -22,10 +22,6 @@ class StateReplay;
 // An order of a coordinator to take and store a global snapshot.
 struct GlobalSnapshotOrder {
   SnapshotRequest request;
-  int64_t time_us = 0;  // as in SnapshotName
-  // Number of the newest snapshot that all servers have and that is not abandoned; 0: none.
-  uint64_t complete = 0;
-  std::vector<uint64_t> whole;  // numbers of all snapshots that all servers have
   // Set: the snapshot is of this earlier version. It is made of a stored state and the log.
   std::optional<uint64_t> rebuilt = {};
 };
@@ -44,6 +40,9 @@ class DurableShard {
     // true: keeps a WAL (with shard.replayable: only the order of pushes). REQUIRES: there is a
     // storage.
     bool logged = false;
+    // true: the log has the global snapshots that this server takes (SnapshotRecord), and this
+    // server takes those of a log that it replays. REQUIRES: `logged`.
+    bool logs_snapshots = false;
     GroupLogOptions log;  // `on_full` is set by DurableShard
     KeepRules keep;       // the global snapshots that stay on the disk
     // Runs a function on a low-priority thread and returns when the function has ended. null:
@@ -149,10 +148,15 @@ class DurableShard {
   // Stores the state of a restore that a crash had interrupted.
   void FinishRestore(const LogBreak& unfinished);
 
-  StatusOr<SnapshotPart> WriteGlobalSnapshot(const GlobalSnapshotOrder& order,
+  StatusOr<SnapshotPart> WriteGlobalSnapshot(const SnapshotRecord& record,
                                              const PendingSnapshot& pending);
-  // Returns the numbers of the stored snapshots that may be removed when `order` is stored.
-  StatusOr<std::vector<uint64_t>> RemovableSnapshots(const GlobalSnapshotOrder& order) const;
+  // Stores a global snapshot of a replayed log, unless the store has it from an earlier replay. If
+  // the thread of `later` is busy, writes the snapshot on the calling thread.
+  void TakeLoggedSnapshot(const SnapshotRecord& record, const SnapshotFn& copy);
+  // Returns the numbers of the stored snapshots that may be removed when `record` is stored.
+  // `rebuilt`: its state is made of a stored state and the log.
+  StatusOr<std::vector<uint64_t>> RemovableSnapshots(const SnapshotRecord& record,
+                                                     bool rebuilt) const;
   void BeginRebuild(const GlobalSnapshotOrder& order);
   StatusOr<SnapshotPart> Rebuild(const GlobalSnapshotOrder& order);
   // Returns the newest stored state up to `version` from which the log continues to the present

@@ -47,7 +47,7 @@ Status Shard::GlobalSnapshots::Order(const std::string& job, SnapshotRequest& or
   if (shard_.state_.sync() != order.step.has_value()) {
     return InvalidArgument(
         "snapshot %d: the request must have a step in sync mode, and none in other modes",
-        order.number);
+        order.record.number);
   }
   // Adopts the newer incarnations that other servers know. Without this, an older incarnation,
   // whose pushes the other servers reject, could still push to this server.

@@ -17,7 +17,8 @@ const CallerId* CallerOf(const LogRecord& record) {
                             [](const OrderRecord& r) { return &r.header.caller; },
                             [](const AdoptRecord& r) { return &r.caller; },
                             [](const CompleteRecord& r) { return &r.caller; },
-                            [](const MoveRecord&) -> const CallerId* { return nullptr; }},
+                            [](const MoveRecord&) -> const CallerId* { return nullptr; },
+                            [](const SnapshotRecord&) -> const CallerId* { return nullptr; }},
                     record);
 }
 

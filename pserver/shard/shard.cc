@@ -520,7 +520,8 @@ Status Shard::ReplayChange(ReplayQueue::Change change, Ready& ready) {
               [&](const OrderRecord& r) TD_REQUIRES(mu_) {
                 TD_REQUIRE(change.lost);  // an OrderRecord with supplied values is a PushRecord
                 return replay_push({r.header, {}}, {});
-              }},
+              },
+              [&](const SnapshotRecord& r) TD_REQUIRES(mu_) { return ReplaySnapshot(r, ready); }},
       change.entry.record);
 }
 
@@ -659,6 +660,19 @@ void Shard::BeginCheckpoint(Ready& ready) {
   });
 }
 
+Status Shard::ReplaySnapshot(const SnapshotRecord& record, Ready& ready) {
+  hold_.OnTaken(record.number);
+  if (options_.on_logged_snapshot == nullptr) return OkStatus();
+  TD_ASSIGN_OR_RETURN(Snapshotter::Copy copy,
+                      snapshotter_.Begin(/*delta=*/false, migrations_.moves()));
+  ready.push_back(
+      [this, record, copy = checkpoints().CopyOf(std::move(copy))](const Status& written) mutable {
+        const SnapshotFn now = std::exchange(copy, nullptr);
+        if (written.ok()) options_.on_logged_snapshot(record, now);
+      });
+  return OkStatus();
+}
+
 void Shard::TryGlobalSnapshot(Ready& ready) {
   if (!hold_.ordered() || state_.journal.replaying()) return;
   const Status verdict = hold_.Verdict(state_.trainers, migrations_.placement(), state_.version);
@@ -667,6 +681,7 @@ void Shard::TryGlobalSnapshot(Ready& ready) {
                                          ? snapshotter_.Begin(/*delta=*/false, migrations_.moves())
                                          : StatusOr<Snapshotter::Copy>(verdict);
   if (!copy.ok()) return OnHoldEnded(hold_.End(copy.status()), ready);
+  if (options_.on_logged_snapshot != nullptr) state_.journal.Note(hold_.record());
   std::optional<GlobalSnapshotHold::Ended> ended = hold_.End(OkStatus());
   ready.push_back([held = ended->held, done = std::move(ended->done),
                    copy = checkpoints().CopyOf(*std::move(copy))](const Status& written) mutable {

@@ -209,6 +209,7 @@ class Shard {
   // Makes the ordered global snapshot if all its pushes are accepted. Ends the hold if the snapshot
   // is impossible.
   void TryGlobalSnapshot(Ready& ready) TD_REQUIRES(mu_);
+  Status ReplaySnapshot(const SnapshotRecord& record, Ready& ready) TD_REQUIRES(mu_);
   // Passes the reason to the call that ordered the snapshot of the ended hold, if there is such a
   // call.
   void OnHoldEnded(std::optional<GlobalSnapshotHold::Ended> ended, Ready& ready) TD_REQUIRES(mu_);

@@ -9,6 +9,7 @@
 #include "common/tables/bucket_map.h"
 #include "common/tables/push_header.h"
 #include "pserver/state/shard_snapshot.h"
+#include "pserver/state/wal.h"
 
 namespace tandem::pserver {
 
@@ -25,7 +26,7 @@ struct PausedState {
   std::optional<uint64_t> step;  // in sync mode: the version of the server
 };
 struct SnapshotRequest {
-  uint64_t number = 0;
+  SnapshotRecord record;
   std::vector<SnapshotFrontier> marks;
   uint64_t map_version = 0;  // version of the bucket map in PausedState
   Duration lease{};          // maximum time for which the server waits for missing pushes

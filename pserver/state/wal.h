@@ -42,7 +42,17 @@ struct CompleteRecord {
   CallerId caller;
   SentNumbers numbers = {};
 };
-using LogRecord = std::variant<PushRecord, OrderRecord, AdoptRecord, CompleteRecord, MoveRecord>;
+// A global snapshot has the state after all entries before this one. Standbys, which have the same
+// state at this entry, then take the snapshot too.
+struct SnapshotRecord {
+  uint64_t number = 0;
+  int64_t time_us = 0;  // as in SnapshotName
+  // Number of the newest snapshot that all servers have and that is not abandoned; 0: none.
+  uint64_t complete = 0;
+  std::vector<uint64_t> whole = {};  // numbers of all snapshots that all servers have
+};
+using LogRecord =
+    std::variant<PushRecord, OrderRecord, AdoptRecord, CompleteRecord, MoveRecord, SnapshotRecord>;
 
 // A logged change.
 struct LogEntry {

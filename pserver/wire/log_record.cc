@@ -87,6 +87,17 @@ Encoded EncodeMove(const MoveRecord& record) {
   return encoded;
 }
 
+Encoded EncodeSnapshot(const SnapshotRecord& record) {
+  SnapshotEntry message;
+  message.set_number(record.number);
+  message.set_time_us(record.time_us);
+  message.set_complete(record.complete);
+  message.mutable_whole()->Add(record.whole.begin(), record.whole.end());
+  Encoded encoded{LogKind::kSnapshot, {}};
+  encoded.message.pieces.push_back({message.SerializeAsString(), nullptr, 0, nullptr});
+  return encoded;
+}
+
 Encoded Encode(const LogRecord& record) {
   return std::visit(
       Visitor{[](const PushRecord& r) {
@@ -102,7 +113,8 @@ Encoded Encode(const LogRecord& record) {
                 return Encoded{LogKind::kComplete,
                                EncodeHeader({.caller = r.caller, .numbers = r.numbers})};
               },
-              [](const MoveRecord& r) { return EncodeMove(r); }},
+              [](const MoveRecord& r) { return EncodeMove(r); },
+              [](const SnapshotRecord& r) { return EncodeSnapshot(r); }},
       record);
 }
 
@@ -140,13 +152,16 @@ StatusOr<MoveRecord> DecodeMove(LogKind kind, const MoveEntry& message) {
     case LogKind::kOrder:
     case LogKind::kAdopt:
     case LogKind::kComplete:
+    case LogKind::kSnapshot:
       break;
   }
   return Internal("log record has kind %d, expected the kind of a migration record",
                   static_cast<int>(kind));
 }
 
-bool IsMove(LogKind kind) { return kind > LogKind::kComplete && kind != LogKind::kOrder; }
+bool IsMove(LogKind kind) {
+  return kind > LogKind::kComplete && kind != LogKind::kOrder && kind != LogKind::kSnapshot;
+}
 
 }  // namespace
 
@@ -177,7 +192,13 @@ StatusOr<LogEntry> DecodeLogEntry(uint64_t number, std::string_view bytes) {
   codec::PutFixed32(prefix, Crc32c(0, body.data(), body.size()));
   if (prefix != bytes.substr(0, kHeadBytes)) return damaged("CRC32C");
   const auto kind = static_cast<LogKind>(bytes[0]);
-  if (kind < LogKind::kPush || kind > LogKind::kMoveRefused) return damaged("kind");
+  if (kind < LogKind::kPush) return damaged("kind");
+  if (kind > LogKind::kSnapshot) {
+    return FailedPrecondition(
+        "entry %d of the update log has the kind %d, which this version does not know, because a "
+        "newer version wrote it [TD2119]; hint: start the newer version",
+        number, static_cast<int>(kind));
+  }
   if (IsMove(kind)) {
     MoveEntry message;
     if (!message.ParseFromArray(body.data(), static_cast<int>(body.size()))) {
@@ -185,6 +206,16 @@ StatusOr<LogEntry> DecodeLogEntry(uint64_t number, std::string_view bytes) {
     }
     TD_ASSIGN_OR_RETURN(MoveRecord record, DecodeMove(kind, message));
     return LogEntry{number, std::move(record)};
+  }
+  if (kind == LogKind::kSnapshot) {
+    SnapshotEntry message;
+    if (!message.ParseFromArray(body.data(), static_cast<int>(body.size()))) {
+      return damaged("not a SnapshotEntry");
+    }
+    return LogEntry{number, SnapshotRecord{message.number(),
+                                           message.time_us(),
+                                           message.complete(),
+                                           {message.whole().begin(), message.whole().end()}}};
   }
   const std::span<const std::byte> piece(reinterpret_cast<const std::byte*>(body.data()),
                                          body.size());

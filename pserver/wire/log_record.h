@@ -20,6 +20,7 @@ enum class LogKind : uint8_t {
   kMoveLearned = 7,
   kOrder = 8,
   kMoveRefused = 9,
+  kSnapshot = 10,
 };
 
 // Encodes an entry without its number. The result refers to memory of `entry`, which must outlive

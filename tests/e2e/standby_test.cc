@@ -196,7 +196,7 @@ class StandbyTest : public JobTest {
 
   std::string name_;
   std::unique_ptr<ChildProcess> job_process_;
-  int lost_ = 0;
+  int lost_ = 0, commands_ = 0;
 };
 
 std::optional<StatusReply> StandbyTest::StatusOf(int server) const {
@@ -389,6 +389,47 @@ TEST_F(StandbyTest, AsyncReplicationCountsTheLostPushes) {
   EXPECT_EQ(sum.doubled, 0);
   std::printf("async replication: %lld pushes acknowledged, %lld lost, all counted\n",
               static_cast<long long>(sum.acknowledged), static_cast<long long>(sum.lost_rows));
+}
+
+// The standby takes the snapshots of its primary, so they survive the primary and its disk.
+TEST_F(StandbyTest, SnapshotsSurviveTheLossOfAServerAndItsDirectory) {
+  StartLedger(Launch(2, 1));
+  for (const int server : {0, 1}) ASSERT_GE(AwaitWhole(server, 1), 0);
+  const auto tandem = [this](Args args) {
+    args.push_back(Path(name_ + ".log"));
+    return std::make_unique<ChildProcess>("tandem", args, std::map<std::string, std::string>{},
+                                          Path("tandem-" + std::to_string(commands_++)));
+  };
+  const auto numbers = [&] {
+    const auto list = tandem({"snapshots", "-o", "json"});
+    EXPECT_EQ(list->Wait(60), 0) << list->Output();
+    std::vector<uint64_t> found;
+    for (const auto& s : nlohmann::json::parse(list->Output(), nullptr, false)) {
+      if (s.value("whole", false)) found.push_back(s["snapshot"].get<uint64_t>());
+    }
+    return found;
+  };
+  for (int i = 0; i < 2; ++i) {
+    SecondsToNextPushes();
+    auto save = tandem({"save", "--snapshot"});
+    for (int again = 0; save->Wait(60) != 0 && again < 20; ++again) {
+      save = tandem({"save", "--snapshot"});
+    }
+    EXPECT_EQ(save->Wait(60), 0) << save->Output();
+  }
+  const std::vector<uint64_t> before = numbers();
+  ASSERT_FALSE(before.empty());
+  for (const int server : {0, 1}) {
+    const int primary = AwaitWhole(server, 1);
+    ASSERT_GE(primary, 0);
+    const int fetches = Fetches(server, 2);
+    Kill(server, primary, /*lose=*/true);
+    SecondsToNextPushes();
+    EXPECT_EQ(AwaitWhole(server, fetches + 1), 1 - primary);
+  }
+  EXPECT_EQ(numbers(), before);
+  const auto back = tandem({"restore", "--snapshot=" + std::to_string(before.back())});
+  EXPECT_EQ(back->Wait(60), 0) << back->Output();
 }
 
 // A stopped process is killed when it has not replied to tandemrun for some seconds.

@@ -45,6 +45,8 @@ class SimDisk::Session final : public Storage, public CheckpointFiles {
     TD_RETURN_IF_ERROR(disk_.Begin(id_));
     disk_.world_.Note("checkpoint", image.version, image.log_number);
     disk_.checkpoint_ = image;
+    disk_.cuts_of_checkpoint_.clear();
+    for (const auto& [number, cut] : disk_.cuts_) disk_.cuts_of_checkpoint_.insert(number);
     if (disk_.forget_previous_) disk_.checkpoint_->has_previous = false;
     disk_.log_.erase(disk_.log_.begin(), disk_.log_.upper_bound(image.log_number));
     // The snapshot may include pushes that are not in the recorded log. The order of these pushes
@@ -127,9 +129,9 @@ class SimDisk::Session final : public Storage, public CheckpointFiles {
   CheckpointFiles* files() override { return disk_.checkpoints_ == nullptr ? nullptr : this; }
   StatusOr<OpenedCheckpoint> OpenCheckpoint() override {
     if (!disk_.checkpoint_) return NotFound("no checkpoint");
-    std::vector<ShardSnapshot>& all = disk_.checkpoints_->opened;
+    std::vector<SimCheckpoints::Opened>& all = disk_.checkpoints_->opened;
     const uint64_t index = all.size(), bytes = disk_.checkpoints_->bytes;
-    all.push_back(*disk_.checkpoint_);
+    all.push_back({*disk_.checkpoint_, disk_.cuts_of_checkpoint_});
     OpenedCheckpoint opened{std::to_string(index), Fd(memfd_create("values", MFD_CLOEXEC)), bytes};
     const auto offset = static_cast<off_t>(bytes - sizeof(index));
     CHECK_EQ(ssize_t{sizeof(index)}, pwrite(opened.values.get(), &index, sizeof(index), offset));
@@ -149,7 +151,11 @@ class SimDisk::Session final : public Storage, public CheckpointFiles {
         record != std::to_string(index)) {
       return DataLoss("the file of values does not belong to the record %s", record);
     }
-    disk_.checkpoint_ = disk_.base_ = disk_.checkpoints_->opened.at(index);
+    const SimCheckpoints::Opened& opened = disk_.checkpoints_->opened.at(index);
+    disk_.checkpoint_ = disk_.base_ = opened.image;
+    disk_.cuts_of_checkpoint_ = opened.cuts;
+    std::erase_if(disk_.cuts_,
+                  [&opened](const auto& cut) { return !opened.cuts.contains(cut.first); });
     disk_.world_.Note("install", disk_.checkpoint_->version, disk_.checkpoint_->log_number);
     disk_.log_.clear();
     disk_.history_.clear();

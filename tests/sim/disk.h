@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -19,7 +20,11 @@ namespace tandem::pserver {
 // When a standby copies the file with the values of a checkpoint, the copy contains only the index
 // of the checkpoint in this list.
 struct SimCheckpoints {
-  std::vector<ShardSnapshot> opened;
+  struct Opened {
+    ShardSnapshot image;
+    std::set<uint64_t> cuts;  // ShardMeta.predecessors
+  };
+  std::vector<Opened> opened;
   // Size in bytes of each file with values. A standby fetches a file of more than 4 MiB in several
   // parts.
   uint64_t bytes = sizeof(uint64_t);
@@ -84,6 +89,7 @@ class SimDisk {
   std::function<void()> kill_;
 
   std::optional<ShardSnapshot> base_, checkpoint_;
+  std::set<uint64_t> cuts_of_checkpoint_;  // numbers in cuts_ when the checkpoint was written
   // Global snapshots by number. Each write of a global snapshot includes a sync.
   std::map<uint64_t, ShardSnapshot> cuts_;
   std::map<uint64_t, std::string> log_;  // log entries by number, in the format of log_record.h

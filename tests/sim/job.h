@@ -89,6 +89,7 @@ struct SimReport {
   int64_t moved = 0, movers = 0, retired = 0;
   // Numbers of global snapshots, and of restores from a global snapshot.
   int64_t cuts_taken = 0, restored = 0;
+  int64_t member_cuts = 0;  // stored cuts of servers with standbys, of all members
   // For SimPlan::standbys only: numbers of promoted standbys, of lost disks, of primaries that ran
   // although the launcher believed that they had died, and of members that the launcher killed
   // because they did not reply.

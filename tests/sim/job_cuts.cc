@@ -35,12 +35,17 @@ Status SimJob::RunCutter(const std::shared_ptr<SimProcess>& process, uint64_t nu
   TD_ASSIGN_OR_RETURN(const ps::GlobalSnapshotReport report, cutter.Take(number));
   ++report_.cuts_taken;
   for (const ps::ServerSnapshot& s : report.servers) {
-    const auto& cuts = servers_[static_cast<size_t>(s.server)]->disk().cuts();
+    SimServer* const server = ServerOf(static_cast<size_t>(s.server));
+    if (server == nullptr) {  // the primary has been killed since its reply
+      cuts_[number] = {.begun = cuts_[number].begun, .servers = {}, .images = {}};
+      return OkStatus();
+    }
+    const auto& cuts = server->disk().cuts();
     const auto image = cuts.find(number);
     if (image == cuts.end()) {
       // If the reply about this snapshot was delayed, the server may already have replaced this
       // snapshot by a newer one.
-      if (cuts.upper_bound(number) == cuts.end()) {
+      if (groups_.empty() && cuts.upper_bound(number) == cuts.end()) {
         Fail(absl::StrFormat("cut %d is not on the disk of server %d", number, s.server));
       }
       cuts_[number] = {.begun = cuts_[number].begun, .servers = {}, .images = {}};
@@ -71,9 +76,11 @@ void SimJob::CheckCuts() {
     // snapshot may be complete nevertheless.
     std::vector<ShardSnapshot> images = cut.images;
     bool everywhere = !gone;
-    for (size_t i = 0; i < servers_.size() && everywhere; ++i) {
-      if (!servers_[i]->shard().Info().initialised) continue;
-      const auto& cuts = servers_[i]->disk().cuts();
+    const size_t servers = groups_.empty() ? servers_.size() : groups_.size();
+    for (size_t i = 0; i < servers && everywhere; ++i) {
+      SimServer& server = *ServerOf(i);
+      if (!server.shard().Info().initialised) continue;
+      const auto& cuts = server.disk().cuts();
       everywhere = cuts.contains(number);
       if (everywhere && cut.servers.empty()) images.push_back(cuts.at(number));
     }
@@ -83,7 +90,30 @@ void SimJob::CheckCuts() {
         ledger_.CheckCut(images, cut.begun, plan_.source, report_.rewinds != 0);
     if (!wrong.empty()) return Fail(absl::StrFormat("cut %d: %s", number, wrong));
   }
-  if (newest != 0) CheckRestore(newest);
+  if (newest != 0 && groups_.empty()) CheckRestore(newest);
+  if (!groups_.empty()) CheckCutsOfMembers();
+}
+
+SimServer* SimJob::ServerOf(size_t index) {
+  return groups_.empty() ? servers_[index].get() : groups_[index]->primary();
+}
+
+// Each member that has a complete snapshot must have the state that the primary of that time had.
+void SimJob::CheckCutsOfMembers() {
+  for (const auto& [number, cut] : cuts_) {
+    for (size_t c = 0; c < cut.servers.size(); ++c) {
+      SimGroup& group = *groups_[static_cast<size_t>(cut.servers[c])];
+      for (int m = 0; m < group.members(); ++m) {
+        const auto& cuts = group.member(m).disk().cuts();
+        const auto found = cuts.find(number);
+        if (found == cuts.end()) continue;
+        ++report_.member_cuts;
+        if (ParametersOf(found->second) == ParametersOf(cut.images[c])) continue;
+        return Fail(absl::StrFormat("member %d of server %d has another state in cut %d", m,
+                                    cut.servers[c], number));
+      }
+    }
+  }
 }
 
 // Restores a global snapshot. Either all servers restore the snapshot, or all servers reject the

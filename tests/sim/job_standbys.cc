@@ -116,6 +116,10 @@ void SimJob::HarmRepair(SimGroup& group, int member) {
 
 // Injects one random fault into a random server with standbys, a trainer or the network.
 void SimJob::HarmGroup() {
+  // With async replication, a snapshot may lack acknowledged pushes that were lost before.
+  const bool cuts = plan_.cuts && plan_.replication == Replication::kQuorum;
+  if (cuts && world_.Chance(0.3)) StartCutter();
+  if (cuts && world_.Chance(0.1)) KillCutter();
   SimGroup& group = *groups_[world_.Below(groups_.size())];
   const int rank = static_cast<int>(world_.Below(static_cast<uint64_t>(plan_.trainers)));
   int member = static_cast<int>(world_.Below(static_cast<uint64_t>(group.members())));

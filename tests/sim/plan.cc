@@ -51,7 +51,9 @@ SimPlan StandbyPlanOf(uint64_t seed, UpdatePolicy mode) {
   SimWorld chance(StreamKey(seed, "standbys"));
   plan.standbys = chance.Chance(0.6) ? 1 : 2;
   plan.servers = std::min(plan.servers, 2);
-  plan.moves = plan.cuts = false;
+  plan.moves = false;
+  plan.cuts =
+      plan.mode == UpdatePolicy::kASync && SimWorld(StreamKey(plan.seed, "cuts")).Chance(0.5);
   plan.power = true;
   plan.mischief = 6 + static_cast<int>(chance.Below(24));
   plan.think_ms = 60;

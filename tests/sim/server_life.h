@@ -59,6 +59,7 @@ struct SimServer::Life final : FollowerParts, std::enable_shared_from_this<Life>
     made.shard.keep_bytes_max = options.keep_bytes_max;
     made.shard.table_memory.changed_rows = options.changed_rows_max;
     made.logged = true;
+    made.logs_snapshots = options.group.standbys != 0 && !options.group.replica;
     made.log = {options.wal_sync, kSimSyncInterval, options.log_bytes_max, nullptr,
                 [this] { TurnLog(); }};
     made.later = [this](std::function<void()> work) { return SaveLater(std::move(work)); };

@@ -148,6 +148,9 @@ class SimJob {
   Status RunCutter(const std::shared_ptr<SimProcess>& process, uint64_t number);
   void KillCutter();
   void CheckCuts();
+  void CheckCutsOfMembers();
+  // Returns the server, or the primary of the server's members; null: it has no primary now.
+  SimServer* ServerOf(size_t index);
   void CheckRestore(uint64_t number);
   void CheckServers();
   bool Done() const {

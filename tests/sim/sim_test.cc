@@ -137,6 +137,7 @@ TEST_P(ModeTest, EveryPushCountsOnce) {
     sum.retired += report.retired;
     sum.cuts_taken += report.cuts_taken;
     sum.restored += report.restored;
+    sum.member_cuts += report.member_cuts;
     sum.lost += report.lost;
     sum.promotions += report.promotions;
     sum.disks += report.disks;
@@ -186,6 +187,10 @@ TEST_P(ModeTest, EveryPushCountsOnce) {
         static_cast<long long>(sum.changes), static_cast<long long>(sum.tombstones),
         static_cast<long long>(sum.snapshots), static_cast<long long>(sum.compared),
         static_cast<long long>(sum.replicas), static_cast<long long>(sum.jumps));
+  }
+  if (sum.member_cuts != 0) {
+    std::printf("%lld cuts on disks of members, %lld cuts\n",
+                static_cast<long long>(sum.member_cuts), static_cast<long long>(sum.cuts_taken));
   }
   if (GetParam().source) {
     std::printf("%lld restores of running jobs\n", static_cast<long long>(sum.rewinds));

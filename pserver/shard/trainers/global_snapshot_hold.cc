@@ -46,10 +46,11 @@ StatusOr<std::vector<SnapshotFrontier>> GlobalSnapshotHold::Hold(uint64_t number
 
 Status GlobalSnapshotHold::CheckOrder(const SnapshotRequest& order,
                                       const TrainerRegistry& trainers) const {
-  const bool held = hold_.number == order.number && hold_.taker == order.taker && !hold_.order;
+  const bool held =
+      hold_.number == order.record.number && hold_.taker == order.taker && !hold_.order;
   if (!held || clock_.Now() >= hold_.until) {
     return Aborted("the lease of snapshot %d has expired, so this server accepts pushes again",
-                   order.number);
+                   order.record.number);
   }
   for (int r = 0; r < trainers.size(); ++r) {
     const auto i = static_cast<size_t>(r);
@@ -57,14 +58,14 @@ Status GlobalSnapshotHold::CheckOrder(const SnapshotRequest& order,
       return InvalidArgument(
           "snapshot %d: the request must list the push windows of all %d trainers in the order of "
           "their ranks",
-          order.number, trainers.size());
+          order.record.number, trainers.size());
     }
   }
   return OkStatus();
 }
 
 void GlobalSnapshotHold::Order(SnapshotRequest order, Done done) {
-  TD_REQUIRE(hold_.number == order.number && !hold_.order);
+  TD_REQUIRE(hold_.number == order.record.number && !hold_.order);
   TD_REQUIRE(done != nullptr);
   hold_.until = clock_.Now() + order.lease;
   hold_.order = std::move(order);

@@ -14,6 +14,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/metrics.h"
+#include "common/base/require.h"
 #include "pserver/shard/trainers/trainer_registry.h"
 #include "pserver/state/bucket_move.h"
 #include "pserver/state/global_snapshot.h"
@@ -44,6 +45,11 @@ class GlobalSnapshotHold {
   uint64_t last_number() const { return std::max(last_, hold_.number); }
   bool active() const { return hold_.number != 0 && clock_.Now() < hold_.until; }
   bool ordered() const { return hold_.order.has_value(); }
+  // Returns the record of the ordered snapshot. REQUIRES: ordered().
+  const SnapshotRecord& record() const {
+    TD_REQUIRE(ordered());
+    return hold_.order->record;
+  }
   Time NextDeadline() const { return ordered() ? hold_.until : Time::max(); }
 
   // Holds new pushes for the lease, or prolongs the hold for snapshot `number`. Returns the

@@ -57,6 +57,15 @@ MUTANTS = [
               "    if (before.incarnation > t.incarnation && version != UINT64_MAX) continue;\n")],
         [Run("pserver_push_once_test", "*"), sim("a_sync_source", 1, 60)]),
     Mutant(
+        "snapshot_early", "the log has a snapshot before the last pushes of the snapshot",
+        [Edit(SHARD + "shard.cc",
+              "  if (options_.on_logged_snapshot != nullptr) state_.journal.Note(hold_.record());\n", ""),
+         Edit(SHARD + "global_snapshot_calls.cc",
+              "  shard_.hold_.Order(std::move(order), std::move(done));\n",
+              "  shard_.hold_.Order(std::move(order), std::move(done));\n"
+              "  if (shard_.options_.on_logged_snapshot) shard_.state_.journal.Note(shard_.hold_.record());\n")],
+        [sim("a_sync_standbys", 1, 40)]),
+    Mutant(
         "steps_apart", "a checkpoint has the updates of the trainers, but not their positions in the data",
         [Edit(SHARD + "trainers/trainer_registry.cc", "    t.once_steps = mark.steps;\n", "    t.once_steps = 0;\n")],
         [sim("a_sync_source", 1, 20)]),

@@ -21,17 +21,24 @@ class TestParts final : public FollowerParts {
             Metrics& metrics)
       : storage_(storage) {
     DurableShard::Options options;
-    options.logged = true;
+    options.logged = options.logs_snapshots = true;
     options.log.on_work = [this] {
       if (on_append) on_append();
     };
-    options.later = [](const std::function<void()>& work) {
-      work();
+    options.later = [this](std::function<void()> work) -> Status {
+      if (busy) return ResourceExhausted("the saver is busy");
+      saves.push_back(std::move(work));
       return OkStatus();
     };
     durable_ = std::make_unique<DurableShard>(options, &storage, clock, backend, device, metrics);
   }
   std::function<void()> on_append;  // called after each entry that the log receives
+  bool busy = false;                // whether no further save can wait
+  std::vector<std::function<void()>> saves;
+  // Runs the saves that wait, as the thread of `later`.
+  void Save() {
+    for (const auto& save : std::exchange(saves, {})) save();
+  }
 
   DurableShard& durable() override { return *durable_; }
   Storage* storage() override { return &storage_; }
@@ -89,6 +96,24 @@ class FollowerStateTest : public ShardFixture {
   std::vector<LogEntry> Entries(size_t begin, size_t end) const {
     return {log_.entries.begin() + static_cast<ptrdiff_t>(begin),
             log_.entries.begin() + static_cast<ptrdiff_t>(end)};
+  }
+  // Inserts snapshot `record` before the entry `at`, from 0.
+  void InsertSnapshot(size_t at, const SnapshotRecord& record) {
+    log_.entries.insert(log_.entries.begin() + static_cast<ptrdiff_t>(at), {0, record});
+    for (size_t i = 0; i < log_.entries.size(); ++i) log_.entries[i].number = first_ + i;
+  }
+  std::vector<uint64_t> Snapshots() const {
+    std::vector<uint64_t> numbers;
+    const std::vector<StoredGlobalSnapshot> stored = *disk_->GlobalSnapshots();
+    for (const StoredGlobalSnapshot& s : stored) numbers.push_back(s.number);
+    return numbers;
+  }
+  // Starts the standby again on its directory.
+  void Restart() {
+    state_.reset();
+    parts_ = std::make_unique<TestParts>(*storage_, clock_, backend_, device_, metrics_);
+    state_ = std::make_unique<FollowerState>(*parts_, "job");
+    ASSERT_TRUE(state_->Recover().ok());
   }
   uint64_t Stored() const { return state_->position().last + 1 - first_; }
   float Value(Shard& shard) const {
@@ -190,6 +215,72 @@ TEST_F(FollowerStateTest, OnlyTheWrittenEntriesOfAReplyAreKept) {
   ASSERT_TRUE(state_->SetTerm(next).ok());
   ASSERT_TRUE(state_->Append(Entries(1, 6)).ok());
   EXPECT_EQ(Value(parts_->durable().shard()), Value(*shard_));
+}
+
+// The state of the snapshot is that at its entry, although the standby goes on before it copies.
+TEST_F(FollowerStateTest, AStandbyTakesTheSnapshotsOfItsPrimary) {
+  InsertSnapshot(3, {.number = 5, .time_us = 77});
+  ASSERT_TRUE(state_->Append(Entries(0, 3)).ok());
+  const float then = Value(parts_->durable().shard());
+  ASSERT_TRUE(state_->Append(Entries(3, 7)).ok());
+  EXPECT_THAT(Snapshots(), testing::IsEmpty());
+  parts_->Save();
+  const std::vector<StoredGlobalSnapshot> stored = *disk_->GlobalSnapshots();
+  ASSERT_EQ(stored.size(), 1u);
+  EXPECT_EQ(stored[0].number, 5u);
+  EXPECT_EQ(stored[0].time_us, 77);
+  EXPECT_EQ(stored[0].version, 3u);
+  EXPECT_EQ(Value(parts_->durable().shard()), Value(*shard_));
+  EXPECT_EQ(parts_->durable().shard().Info().last_snapshot, 5u);
+  ASSERT_TRUE(state_->Promote(9, 0, Replication::kQuorum).ok());
+  EXPECT_EQ(*parts_->durable().Restore(5), 3u);
+  EXPECT_EQ(Value(parts_->durable().shard()), then);
+}
+
+TEST_F(FollowerStateTest, ASnapshotThatAKillPreventedIsTakenAtTheNextStart) {
+  InsertSnapshot(2, {.number = 4});
+  InsertSnapshot(4, {.number = 6, .time_us = 0, .complete = 4, .whole = {4}});
+  ASSERT_TRUE(state_->Append(Entries(0, 8)).ok());
+  parts_->saves.erase(parts_->saves.begin() + 1, parts_->saves.end());
+  parts_->Save();
+  EXPECT_THAT(Snapshots(), testing::ElementsAre(4));
+  Restart();
+  parts_->Save();
+  EXPECT_THAT(Snapshots(), testing::ElementsAre(4, 6));
+  EXPECT_EQ(disk_->ReadGlobalSnapshot(6)->version, 3u);
+}
+
+TEST_F(FollowerStateTest, ASnapshotIsWrittenAtOnceIfNoSaveCanWait) {
+  InsertSnapshot(3, {.number = 5});
+  parts_->busy = true;
+  ASSERT_TRUE(state_->Append(Entries(0, 7)).ok());
+  EXPECT_THAT(Snapshots(), testing::ElementsAre(5));
+  EXPECT_EQ(disk_->ReadGlobalSnapshot(5)->version, 3u);
+}
+
+// The primary restored snapshot 2 or has never stored 5, so they are of another state.
+TEST_F(FollowerStateTest, AFetchedCheckpointKeepsOnlyTheSnapshotsBeforeIt) {
+  for (const uint64_t number : {2, 3, 5}) {
+    const ShardSnapshot image = *shard_->checkpoints().Take();
+    ASSERT_TRUE(storage_->WriteGlobalSnapshot({.number = number}, image, {}).ok());
+  }
+  const std::string primary_dir = dir_ + "/primary";
+  const std::unique_ptr<Storage> primary = *OpenRocksdbStorage(primary_dir);
+  const ShardSnapshot image = *shard_->checkpoints().Take();
+  for (const uint64_t number : {2, 3}) {
+    ASSERT_TRUE(primary->WriteGlobalSnapshot({.number = number}, image, {}).ok());
+  }
+  ASSERT_TRUE(primary->BeginRestore({.number = 9, .snapshot = 2}).ok());
+  ASSERT_TRUE(primary->WriteGlobalSnapshot({.number = 6}, image, {}).ok());
+  ASSERT_TRUE(primary->Write(image).ok());
+  const OpenedCheckpoint opened = *primary->files()->OpenCheckpoint();
+  const std::string path = storage_->files()->NewValuesFile();
+  std::filesystem::copy_file(absl::StrFormat("/proc/self/fd/%d", opened.values.get()), path);
+  ASSERT_TRUE(storage_->files()->InstallCheckpoint(opened.record, path, kTerm).ok());
+  EXPECT_THAT(Snapshots(), testing::ElementsAre(2));
+  ASSERT_TRUE(storage_->WriteGlobalSnapshot({.number = 7}, image, {}).ok());
+  const std::vector<StoredGlobalSnapshot> stored = *disk_->GlobalSnapshots();
+  for (const StoredGlobalSnapshot& s : stored) EXPECT_FALSE(s.abandoned) << s.number;
 }
 
 }  // namespace

@@ -45,7 +45,8 @@ class CutTest : public ShardFixture {
             std::optional<uint64_t> step = std::nullopt) {
     answer_ = std::make_shared<StatusOr<PendingSnapshot>>(Unimplemented("pending"));
     shard_->global_snapshots().Take(
-        "job", {.number = cut, .marks = std::move(marks), .lease = seconds(2), .step = step},
+        "job",
+        {.record = {.number = cut}, .marks = std::move(marks), .lease = seconds(2), .step = step},
         [answer = answer_](StatusOr<PendingSnapshot> image) { *answer = std::move(image); });
   }
   std::string Said() const { return std::string(answer_->status().message()); }
@@ -292,7 +293,7 @@ TEST_F(CutTest, AServerThatWentBackStaysThere) {
     // The second call repeats the first call and must get the same reply.
     for (int time = 0; time < 2; ++time) {
       durable->TakeGlobalSnapshot(
-          "job", {.request = {cut, held->marks, 0, seconds(1)}},
+          "job", {.request = {{.number = cut}, held->marks, 0, seconds(1)}},
           [&file](const StatusOr<DurableShard::SnapshotPart>& f) { file = f; });
       if (logged) durable->log()->Turn();
       ASSERT_TRUE(file.ok()) << file.status();

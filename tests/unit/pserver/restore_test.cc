@@ -85,18 +85,19 @@ class RestoreTest : public ShardFixture {
               uint64_t taker = 0) {
     const auto held = shard_->global_snapshots().Hold("job", number, seconds(2), taker);
     if (!held.ok()) return held.status();
-    GlobalSnapshotOrder order{.request = {number, held->marks, 0, seconds(1), taker}};
+    const SnapshotRecord record = {
+        .number = number, .time_us = 0, .complete = complete, .whole = std::move(whole)};
+    GlobalSnapshotOrder order{.request = {record, held->marks, 0, seconds(1), taker}};
     order.request.step = held->step;
-    order.whole = std::move(whole);
-    order.complete = complete;
     return Order(order);
   }
   Status Rebuild(uint64_t number, uint64_t step, std::vector<uint64_t> whole = {},
                  uint64_t taker = 9) {
-    return Order({.request = {.number = number, .taker = taker},
-                  .complete = whole.empty() ? 0 : whole.back(),
-                  .whole = whole,
-                  .rebuilt = step});
+    const SnapshotRecord record = {.number = number,
+                                   .time_us = 0,
+                                   .complete = whole.empty() ? 0 : whole.back(),
+                                   .whole = whole};
+    return Order({.request = {.record = record, .taker = taker}, .rebuilt = step});
   }
   Status Order(const GlobalSnapshotOrder& order) {
     Status status = Internal("not answered");
@@ -398,11 +399,11 @@ TEST_F(RestoreTest, OneNumberBelongsToOneTaker) {
   EXPECT_THAT(std::string(second.message()), HasSubstr("another command takes snapshot 2"));
   EXPECT_EQ(disk_->ReadGlobalSnapshot(2)->version, 2u);
   // A repeated order of the first gets its result again.
-  EXPECT_TRUE(Order({.request = {.number = 2, .taker = 7}}).ok());
+  EXPECT_TRUE(Order({.request = {.record = {.number = 2}, .taker = 7}}).ok());
   // On this server the order to rebuild a state was first.
   const auto held = shard_->global_snapshots().Hold("job", 4, seconds(2), 7);
   ASSERT_TRUE(Rebuild(5, 1, {1, 2}, 8).ok());
-  EXPECT_EQ(Order({.request = {5, held->marks, 0, seconds(1), 7}}).code(),
+  EXPECT_EQ(Order({.request = {{.number = 5}, held->marks, 0, seconds(1), 7}}).code(),
             StatusCode::kUnavailable);
   // After a restart the server does not know the taker, but the number.
   Kill();

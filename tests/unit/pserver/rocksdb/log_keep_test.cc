@@ -176,7 +176,7 @@ class RebuildTest : public LogKeepTest {
   Status Rebuild(uint64_t number, uint64_t version) {
     Status status = Internal("not answered");
     durable_->TakeGlobalSnapshot(
-        "job", {.request = {.number = number}, .rebuilt = version},
+        "job", {.request = {.record = {.number = number}}, .rebuilt = version},
         [&status](const StatusOr<DurableShard::SnapshotPart>& part) { status = part.status(); });
     return status;
   }

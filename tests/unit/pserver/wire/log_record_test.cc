@@ -100,6 +100,28 @@ TEST(LogRecordTest, APushHasItsValuesToo) {
   EXPECT_TRUE(std::equal(std::begin(numbers), std::end(numbers), decoded));
 }
 
+TEST(LogRecordTest, ASnapshotHasItsNumberAndTheFactsForItsRetention) {
+  SnapshotEntry entry;
+  entry.set_number(9);
+  entry.set_time_us(-5);
+  entry.set_complete(7);
+  entry.add_whole(6);
+  entry.add_whole(7);
+  const LogRecord read = ExpectBytes(SnapshotRecord{9, -5, 7, {6, 7}}, OnDisk(10, entry));
+  const auto& record = std::get<SnapshotRecord>(read);
+  EXPECT_EQ(record.time_us, -5);
+  EXPECT_EQ(record.whole, (std::vector<uint64_t>{6, 7}));
+}
+
+TEST(LogRecordTest, AnEntryOfANewerVersionIsRefusedByName) {
+  const Status newer = DecodeLogEntry(7, OnDisk(11, SnapshotEntry())).status();
+  EXPECT_EQ(newer.code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(
+      newer.message(),
+      "entry 7 of the update log has the kind 11, which this version does not know, because a "
+      "newer version wrote it [TD2119]; hint: start the newer version");
+}
+
 TEST(LogRecordTest, ChangesOfATrainerHaveItsNameAndAnAdoptionItsStep) {
   PushRequest request;
   request.set_job("job");

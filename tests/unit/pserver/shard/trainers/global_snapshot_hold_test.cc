@@ -24,7 +24,8 @@ class GlobalSnapshotHoldTest : public PartsTest {
   // Returns a request for a snapshot with the first `sent` pushes of both trainers. All these
   // pushes except the last one have ended.
   static SnapshotRequest Order(uint64_t number, uint64_t sent) {
-    SnapshotRequest order{.number = number, .marks = {}, .lease = seconds(2), .taker = 1};
+    SnapshotRequest order{
+        .record = {.number = number}, .marks = {}, .lease = seconds(2), .taker = 1};
     for (const int r : {0, 1}) {
       order.marks.push_back({.trainer = r,
                              .incarnation = kIncarnation,
