@@ -173,6 +173,18 @@ Status CheckWritable(const std::string& path) {
   return OkStatus();
 }
 
+StatusOr<std::vector<std::string>> ListDir(const std::string& dir) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> names;
+  std::error_code error;
+  // A range-based loop would throw an exception if the directory cannot be read to its end.
+  for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
+    names.push_back(it->path().filename().string());
+  }
+  if (error) return FileError(dir, "cannot be listed", error.value());
+  return names;
+}
+
 Status SyncDir(const std::string& dir) {
   const int fd = open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return FileError(dir, "cannot be opened", errno);

@@ -88,6 +88,10 @@ Status MakeDirs(const std::string& called, const std::string& dir);
 // fail, for example because the disk is full.
 Status CheckWritable(const std::string& path);
 
+// Returns the names of the entries of the directory `dir`, in no order. NOT_FOUND: there is no such
+// directory.
+StatusOr<std::vector<std::string>> ListDir(const std::string& dir);
+
 // Makes earlier creations and renames of files in the directory `dir` durable.
 Status SyncDir(const std::string& dir);
 

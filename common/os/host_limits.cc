@@ -5,12 +5,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <system_error>
@@ -62,6 +64,28 @@ uint64_t AddressSpaceUsed() {
   _exit(kExitIo);
 }
 
+// Returns true if an exception's text names an error of the operating system. Boost's exceptions
+// for failed calls are not derived from std::system_error.
+bool NamesSystemError(const char* what) {
+  constexpr std::array<int, 6> kErrors = {EMFILE, ENFILE, ENOMEM, ENOBUFS, ENOSPC, EAGAIN};
+  return std::ranges::any_of(
+      kErrors, [what](int error) { return std::strstr(what, strerror(error)) != nullptr; });
+}
+
+// Prints the message for a failed call and ends the process.
+[[noreturn]] void EndForCall(const char* what) {
+  const bool files = std::strstr(what, strerror(EMFILE)) != nullptr;
+  std::array<char, 640> text{};
+  const int size =
+      std::snprintf(text.data(), text.size(), "%s: error: %.400s [%s] (UNAVAILABLE)\nhint: %s\n",
+                    program_name, what, files ? "TD2114" : "TD2120",
+                    files ? "raise the limit of open files with ulimit -n NUMBER"
+                          : "check the limits of this host");
+  [[maybe_unused]] const ssize_t written =
+      write(STDERR_FILENO, text.data(), static_cast<size_t>(size));
+  _exit(kExitIo);
+}
+
 [[noreturn]] void OnTerminate() {
   if (const std::exception_ptr thrown = std::current_exception(); thrown != nullptr) {
     try {
@@ -73,6 +97,9 @@ uint64_t AddressSpaceUsed() {
         EndFor("the system cannot create a thread");
       }
       if (error.code() == std::errc::not_enough_memory) EndFor("the process is out of memory");
+      EndForCall(error.what());
+    } catch (const std::exception& error) {
+      if (NamesSystemError(error.what())) EndForCall(error.what());
     } catch (...) {
     }
   }
@@ -94,6 +121,18 @@ Status FileTooLarge(const std::string& what) {
       "%s [TD2115]: a file of this process may have at most %d bytes; hint: raise the limit with "
       "ulimit -f unlimited",
       what, LimitOf(RLIMIT_FSIZE));
+}
+
+Status SystemError(const std::string& what, int error) {
+  const std::string text = absl::StrFormat("%s: %s", what, ErrnoText(error));
+  if (error == EMFILE || error == ENFILE) return TooManyFiles(text);
+  if (error == EAGAIN || error == ENOMEM) {
+    return ResourceExhausted(
+        "%s [TD2116]; hint: raise the limits of this process (ulimit -u, ulimit -v, the "
+        "container's memory)",
+        text);
+  }
+  return Unavailable("%s [TD2120]; hint: check the limits of this host", text);
 }
 
 std::string LowLimits() {

@@ -9,6 +9,8 @@
 #include <random>
 #include <utility>
 
+#include "common/os/host_limits.h"
+
 namespace tandem {
 namespace {
 
@@ -33,8 +35,7 @@ PortRange ServerPorts() {
 
 StatusOr<Fd> Bind(const std::string& host, int port, bool reuse) {
   Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!fd.valid())
-    return ResourceExhausted("cannot create a socket: %s [TD2114]", ErrnoText(errno));
+  if (!fd.valid()) return SystemError("cannot create a socket", errno);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<uint16_t>(port));

@@ -240,6 +240,13 @@ std::vector<ErrorCode> HostErrors() {
        "start the version of Tandem that wrote it; or move the directory away to start without it",
        "data/shard-0: record meta has format 4, expected format 2 or 3 [TD2119]; hint: start the "
        "version of Tandem that wrote this store"},
+      {2120, "the operating system refused a call",
+       "a call for a socket, a pipe or a process failed for another reason than a limit of this "
+       "process",
+       "a host without buffers, ports or watches; a container that forbids the call",
+       "check the limits of the host and of the container, and start again",
+       "cannot create a socket: No buffer space available [TD2120]; hint: check the limits of this "
+       "host"},
   };
 }
 

@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -57,6 +58,22 @@ TEST(HostLimitsDeathTest, MemoryThatRunsOutIsNamed) {
       ExitedWithCode(kExitIo), "^prog: error: the system cannot create a thread: ");
 }
 
+TEST(HostLimitsDeathTest, AFailedCallOfALibraryIsNamed) {
+  EXPECT_EXIT(
+      {
+        NameHostLimits("prog");
+        End(std::runtime_error("epoll: Too many open files"));  // as Boost's exceptions are
+      },
+      ExitedWithCode(kExitIo),
+      "^prog: error: epoll: Too many open files .TD2114. .UNAVAILABLE.\nhint: raise the limit of");
+  EXPECT_EXIT(
+      {
+        NameHostLimits("prog");
+        End(std::system_error(std::make_error_code(std::errc::io_error), "x"));
+      },
+      ExitedWithCode(kExitIo), "^prog: error: x: Input/output error .TD2120.");
+}
+
 TEST(HostLimitsDeathTest, OtherExceptionsStayCrashes) {
   EXPECT_EXIT(
       {
@@ -96,6 +113,21 @@ TEST(HostLimitsDeathTest, TooManyOpenFilesAreNamed) {
       ExitedWithCode(0),
       HasSubstr("/etc/passwd: cannot be opened (Too many open files) [TD2114]: this process may "
                 "open only 20 files; hint: raise the limit with ulimit -n NUMBER"));
+}
+
+TEST(HostLimitsTest, AFailedCallIsNamed) {
+  const Status many = SystemError("cannot create a pipe", EMFILE);
+  EXPECT_EQ(many.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(many.message()),
+              HasSubstr("cannot create a pipe: Too many open files [TD2114]: this process may"));
+  const Status none = SystemError("cannot create a process for x", EAGAIN);
+  EXPECT_EQ(none.code(), StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(none.message()),
+              HasSubstr("cannot create a process for x: Resource temporarily unavailable [TD2116]; "
+                        "hint: raise the limits"));
+  EXPECT_EQ(SystemError("cannot create a socket", ENOBUFS).message(),
+            "cannot create a socket: No buffer space available [TD2120]; hint: check the limits of "
+            "this host");
 }
 
 }  // namespace
