@@ -62,9 +62,11 @@ StatusOr<std::unique_ptr<Communicator>> Connect(const WorldConfig& world,
   HostCommunicatorConfig named = config;
   named.name = memory == nullptr ? "tcp" : "shm";
   named.id = StreamKey(mesh.generation, world.job);
-  return std::unique_ptr<Communicator>(std::make_unique<HostCommunicator>(
-      MakeTcpTransport(std::move(mesh), {.host_timeout = world.host_timeout, .check = world.check}),
-      named, std::move(memory)));
+  TD_ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport,
+                      MakeTcpTransport(std::move(mesh),
+                                       {.host_timeout = world.host_timeout, .check = world.check}));
+  return std::unique_ptr<Communicator>(
+      std::make_unique<HostCommunicator>(std::move(transport), named, std::move(memory)));
 }
 
 }  // namespace tandem::collective

@@ -18,6 +18,8 @@
 #include "collective/status_copy.h"
 #include "common/base/check.h"
 #include "common/base/mutex.h"
+#include "common/os/fd.h"
+#include "common/os/host_limits.h"
 #include "common/threads/runner.h"
 
 namespace tandem::collective {
@@ -44,14 +46,13 @@ static_assert(sizeof(ControlMessage) == 1024);
 
 class TcpTransport final : public Transport {
  public:
-  TcpTransport(Mesh mesh, TcpOptions options)
+  TcpTransport(Mesh mesh, TcpOptions options, Fd wake, Fd stop)
       : mesh_(std::move(mesh)),
         options_(std::move(options)),
-        wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-        stop_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+        wake_(std::move(wake)),
+        stop_(std::move(stop)),
         left_(static_cast<size_t>(mesh_.size), false),
         inbox_(static_cast<size_t>(mesh_.size)) {
-    CHECK(wake_.valid() && stop_.valid()) << ErrnoText(errno);
     // The data connections keep the longer time limit, because the kernel also ends a connection if
     // its receiver reads nothing during this time.
     for (const SealedSocket& line : mesh_.control) Tune(line.fd(), options_.host_timeout);
@@ -345,8 +346,14 @@ void TcpTransport::Obey(int peer, const ControlMessage& message) {
 
 }  // namespace
 
-std::unique_ptr<Transport> MakeTcpTransport(Mesh mesh, TcpOptions options) {
-  return std::make_unique<TcpTransport>(std::move(mesh), std::move(options));
+StatusOr<std::unique_ptr<Transport>> MakeTcpTransport(Mesh mesh, TcpOptions options) {
+  Fd events[2];
+  for (Fd& event : events) {
+    event.Reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!event.valid()) return SystemError("cannot create an event descriptor", errno);
+  }
+  return std::unique_ptr<Transport>(std::make_unique<TcpTransport>(
+      std::move(mesh), std::move(options), std::move(events[0]), std::move(events[1])));
 }
 
 }  // namespace tandem::collective

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "common/base/check.h"
+#include "common/os/host_limits.h"
 #include "common/rpc/hello.h"
 #include "common/rpc/listen.h"
 #include "common/threads/runner.h"
@@ -59,10 +60,9 @@ StatusOr<std::unique_ptr<Acceptor>> Acceptor::Start(std::vector<Fd> sockets,
 
 Status Acceptor::Watch() {
   epoll_.Reset(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_.valid()) return SystemError("cannot create an epoll set", errno);
   stop_.Reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!epoll_.valid() || !stop_.valid()) {
-    return Unavailable("cannot create an epoll set: %s", ErrnoText(errno));
-  }
+  if (!stop_.valid()) return SystemError("cannot create an event descriptor", errno);
   const auto watch = [this](int fd) {
     epoll_event event{};
     event.events = EPOLLIN;
@@ -71,8 +71,7 @@ Status Acceptor::Watch() {
   };
   bool all = watch(stop_.get());
   for (const Fd& socket : sockets_) all = all && watch(socket.get());
-  return all ? OkStatus()
-             : Unavailable("cannot add a socket to the epoll set: %s", ErrnoText(errno));
+  return all ? OkStatus() : SystemError("cannot add a socket to the epoll set", errno);
 }
 
 Acceptor::~Acceptor() {

@@ -16,6 +16,7 @@
 #include "common/base/check.h"
 #include "common/base/predecessor.h"
 #include "common/os/fd.h"
+#include "common/os/host_limits.h"
 #include "common/rpc/acceptor.h"
 #include "common/rpc/admissions.h"
 #include "common/rpc/grpc_lifetime.h"
@@ -67,7 +68,7 @@ StatusOr<Listening> TakeListeners(const ServerOptions& options) {
     }
     Fd copy(fcntl(socket->get(), F_DUPFD_CLOEXEC, 0));
     if (!copy.valid() || fcntl(copy.get(), F_SETFL, O_NONBLOCK) != 0) {
-      return Unavailable("cannot copy descriptor %d: %s", socket->get(), ErrnoText(errno));
+      return SystemError(absl::StrFormat("cannot copy descriptor %d", socket->get()), errno);
     }
     listening.sockets.push_back(std::move(copy));
   }

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "common/base/require.h"
+#include "common/os/files.h"
 #include "common/os/own_files.h"
 #include "common/os/ports.h"
 #include "deploy/launch/job_certificates.h"
@@ -54,9 +55,10 @@ std::optional<MemberName> ParseMember(const std::string& text,
 Status CheckMemberDirs(const LaunchPlan& plan) {
   constexpr std::string_view kPrefix = "pserver-";
   if (plan.pserver_data_dir.empty()) return OkStatus();
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(plan.pserver_data_dir, error)) {
-    const std::string name = entry.path().filename();
+  const StatusOr<std::vector<std::string>> names = ListDir(plan.pserver_data_dir);
+  if (names.status().code() == StatusCode::kNotFound) return OkStatus();
+  TD_RETURN_IF_ERROR(names.status());
+  for (const std::string& name : *names) {
     if (!name.starts_with(kPrefix)) continue;
     const std::optional<MemberName> member = ParseMember(name.substr(kPrefix.size()));
     if (!member || member->rank >= plan.servers || member->member <= plan.standbys) continue;
@@ -64,7 +66,7 @@ Status CheckMemberDirs(const LaunchPlan& plan) {
         "%s is the state of a standby, and this job has %d standbys for each pserver [TD4031]; "
         "hint: use --standbys=%d or more as before, or remove this directory if it has no newer "
         "state than the others",
-        entry.path().string(), plan.standbys, member->member);
+        plan.pserver_data_dir + "/" + name, plan.standbys, member->member);
   }
   return OkStatus();
 }
@@ -92,11 +94,9 @@ bool IsStaleLog(const LaunchPlan& plan, const std::string& name) {
 
 void RemoveStaleLogs(const LaunchPlan& plan) {
   std::error_code error;
-  std::vector<std::filesystem::path> found;
-  for (const auto& entry : std::filesystem::directory_iterator(plan.log_dir, error)) {
-    if (IsStaleLog(plan, entry.path().filename())) found.push_back(entry.path());
+  for (const std::string& name : ListDir(plan.log_dir).value_or(std::vector<std::string>())) {
+    if (IsStaleLog(plan, name)) std::filesystem::remove(plan.log_dir + "/" + name, error);
   }
-  for (const auto& path : found) std::filesystem::remove(path, error);
 }
 
 Status CheckPorts(const LaunchPlan& plan) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
 #include <set>
 #include <utility>
 #include <vector>
@@ -65,9 +64,9 @@ std::string KeptName(int number, int hosts) {
 // FAILED_PRECONDITION: the earlier run had another number of hosts.
 StatusOr<int> KeptNumber(const LaunchOptions& options) {
   int kept = -1, kept_of = 0;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(options.pservers.data_dir, error)) {
-    const std::string name = entry.path().filename();
+  const StatusOr<std::vector<std::string>> names = ListDir(options.pservers.data_dir);
+  if (names.status().code() != StatusCode::kNotFound) TD_RETURN_IF_ERROR(names.status());
+  for (const std::string& name : names.value_or(std::vector<std::string>())) {
     int number = 0, hosts = 0;
     if (std::sscanf(name.c_str(), "host-%d-of-%d", &number, &hosts) != 2) continue;
     if (number < 0 || number >= hosts || name != KeptName(number, hosts)) continue;

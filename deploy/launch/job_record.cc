@@ -36,7 +36,9 @@ constexpr uint64_t kEventsBytesMax = uint64_t{1} << 30;
 // (proc(5)). 0: there is no such process, or it is a zombie.
 uint64_t StartOf(int64_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  // The file has one line. The read fails if the process ends after the open.
+  std::string text;
+  std::getline(file, text);
   // The name of the process is in brackets and may contain any characters. Therefore the last ")"
   // ends the name.
   const size_t name_end = text.rfind(')');

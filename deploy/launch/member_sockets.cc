@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "common/base/require.h"
+#include "common/os/host_limits.h"
 
 namespace tandem::deploy {
 namespace {
@@ -36,8 +37,7 @@ StatusOr<Fd> MemberSockets::Open(JobProcess& process, SpawnRequest& request) con
   if (process.plan->member < 0) return Fd();
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
-    return ResourceExhausted("cannot make a socket to %s: %s", process.plan->Name(),
-                             ErrnoText(errno));
+    return SystemError("cannot create a socket to " + process.plan->Name(), errno);
   }
   process.member_socket.Reset(ends[0]);
   process.standby = true;

@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 
@@ -52,11 +53,12 @@ bool Answers(const std::string& path) {
 }
 
 bool HoldsDeadSocketsAlone(const std::string& dir) {
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(dir, error)) {
-    if (!entry.is_socket(error) || Answers(entry.path())) return false;
-  }
-  return !error;
+  const StatusOr<std::vector<std::string>> names = ListDir(dir);
+  return names.ok() && std::ranges::all_of(*names, [&dir](const std::string& name) {
+           const std::string path = dir + "/" + name;
+           std::error_code error;
+           return std::filesystem::is_socket(path, error) && !Answers(path);
+         });
 }
 
 }  // namespace
@@ -136,13 +138,14 @@ StatusOr<Fd> MakePrivateDir(const std::string& path) {
 void RemoveDeadSocketDirs(const std::string& path, Duration age_min) {
   const std::filesystem::path beside = std::filesystem::path(path).parent_path();
   const auto newest = std::filesystem::file_time_type::clock::now() - age_min;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(beside, error)) {
-    const std::string name = entry.path().filename();
+  for (const std::string& name : ListDir(beside).value_or(std::vector<std::string>())) {
     if (!IsSocketDirName(name)) continue;
-    const std::string dir = entry.path();
+    const std::string dir = beside / name;
+    std::error_code error;
     const StatusOr<Fd> lock = OpenOwnDir(dir, OwnRule::kUser);
-    if (!lock.ok() || !IsPrivate(dir) || entry.last_write_time(error) > newest || error) continue;
+    if (!lock.ok() || !IsPrivate(dir) || std::filesystem::last_write_time(dir, error) > newest ||
+        error)
+      continue;
     // If a process holds the lock, the launcher of the directory is running.
     if (flock(lock->get(), LOCK_EX | LOCK_NB) != 0) continue;
     if (HoldsDeadSocketsAlone(dir)) std::filesystem::remove_all(dir, error);

@@ -15,7 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/require.h"
 #include "common/launcher/launcher_lease.h"
-#include "common/os/files.h"
+#include "common/os/host_limits.h"
 #include "deploy/launch/failure_report.h"
 #include "deploy/launch/job_record.h"
 
@@ -119,8 +119,7 @@ bool Supervisor::CanJoinAgain() const {
 }
 
 Status Supervisor::StartAll() {
-  if (signals_.get() < 0)
-    return ResourceExhausted("cannot create a signal descriptor: %s", ErrnoText(errno));
+  if (signals_.get() < 0) return SystemError("cannot create a signal descriptor", errno);
   if (!plan_.silent_fifo.empty()) TD_RETURN_IF_ERROR(reports_.Open(plan_.silent_fifo));
   RenewLeaseIfDue();
   group_->Begin(

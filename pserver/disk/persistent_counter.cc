@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "common/base/crc32c.h"
+#include "common/os/host_limits.h"
 
 namespace tandem::pserver {
 namespace {
@@ -26,15 +27,28 @@ Record Encode(uint64_t number) {
   return record;
 }
 
+Status CannotRead(const std::string& path, int error) {
+  const std::string text = absl::StrFormat("cannot read %s: %s", path, ErrnoText(error));
+  if (error == EMFILE || error == ENFILE) return TooManyFiles(text);
+  return Unavailable("the checkpoint store failed: %s [TD2110]; hint: check the disk", text);
+}
+
 }  // namespace
 
 Status PersistentCounter::Note(uint64_t number) {
   const Record record = Encode(number);
   MutexLock lock(mu_);
   if (!file_.valid()) file_ = Fd(open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-  const ssize_t n =
-      file_.valid() ? pwrite(file_.get(), record.data(), record.size(), 0) : ssize_t{-1};
-  if (n == static_cast<ssize_t>(record.size())) return OkStatus();
+  // The file must not end with a part of the record, because Read would reject it.
+  size_t done = 0;
+  ssize_t n = file_.valid() ? 0 : ssize_t{-1};
+  while (n >= 0 && done < record.size()) {
+    n = pwrite(file_.get(), record.data() + done, record.size() - done, static_cast<off_t>(done));
+    if (n == 0) break;
+    if (n > 0) done += static_cast<size_t>(n);
+    if (n < 0 && errno == EINTR) n = 0;
+  }
+  if (done == record.size()) return OkStatus();
   const int error = n < 0 ? errno : ENOSPC;
   const std::string text = absl::StrFormat("cannot write %s: %s", path_, ErrnoText(error));
   if (error == ENOSPC || error == EDQUOT) {
@@ -50,11 +64,19 @@ StatusOr<uint64_t> PersistentCounter::Read() const {
   const Fd file(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.valid() && errno == ENOENT) return uint64_t{0};
   Record record;
-  const ssize_t n = file.valid() ? pread(file.get(), record.data(), record.size(), 0) : -1;
-  if (n == 0) return uint64_t{0};
-  if (n != static_cast<ssize_t>(record.size())) {
+  size_t done = 0;
+  while (file.valid() && done < record.size()) {
+    const ssize_t n =
+        pread(file.get(), record.data() + done, record.size() - done, static_cast<off_t>(done));
+    if (n == 0) break;
+    if (n > 0) done += static_cast<size_t>(n);
+    if (n < 0 && errno != EINTR) return CannotRead(path_, errno);
+  }
+  if (!file.valid()) return CannotRead(path_, errno);
+  if (done == 0) return uint64_t{0};
+  if (done != record.size()) {
     return DataLoss(
-        "%s cannot be read [TD2118]; hint: restore a copy of the directory, or move the directory "
+        "%s is truncated [TD2118]; hint: restore a copy of the directory, or move the directory "
         "away to start with an empty state",
         path_);
   }

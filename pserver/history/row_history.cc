@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/numbers.h"
 #include "common/base/require.h"
+#include "common/os/files.h"
 #include "common/tensor/device.h"
 #include "kernels/exec/backend.h"
 #include "pserver/rocksdb/store_reader.h"
@@ -182,10 +182,10 @@ StatusOr<MemberState> StateOf(const std::string& dir) {
 StatusOr<std::map<int, std::string>> ServerDirs(const std::string& data_dir) {
   std::map<int, std::string> dirs;
   std::map<int, MemberState> newest;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(data_dir, error)) {
+  const StatusOr<std::vector<std::string>> names = ListDir(data_dir);
+  if (names.status().code() != StatusCode::kNotFound) TD_RETURN_IF_ERROR(names.status());
+  for (const std::string& name : names.value_or(std::vector<std::string>())) {
     // pserver-S is member 0, pserver-S.member-M member M.
-    const std::string name = entry.path().filename().string();
     int server = 0;
     const size_t dot = std::min(name.find('.'), name.size());
     if (!name.starts_with("pserver-") || name.find(".replica-") != name.npos ||

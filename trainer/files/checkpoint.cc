@@ -68,8 +68,11 @@ StatusOr<std::vector<std::string>> Entries(const std::string& dir) {
 // Returns the size of all files in `dir`, in bytes.
 uint64_t BytesOf(const std::string& dir) {
   uint64_t bytes = 0;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(dir, error)) bytes += entry.file_size(error);
+  for (const std::string& name : ListDir(dir).value_or(std::vector<std::string>())) {
+    std::error_code error;
+    const uintmax_t size = fs::file_size(dir + "/" + name, error);
+    if (!error) bytes += size;
+  }
   return bytes;
 }
 
@@ -195,6 +198,8 @@ StatusOr<Checkpoint> CheckpointStore::LoadNewest(Device& device,
                             checkpoint->step);
     }
     if (checkpoint.ok()) return checkpoint;
+    // The checkpoint may be good: this process lacks files or memory to read it.
+    if (checkpoint.status().code() == StatusCode::kResourceExhausted) return checkpoint;
     warnings->push_back(
         absl::StrFormat("the checkpoint of step %d is ignored, because it cannot be read: %s",
                         *step, std::string(checkpoint.status().message())));
@@ -253,7 +258,7 @@ Status CheckpointStore::Publish(const std::string& tmp, const std::string& path)
     // A checkpoint of the same step exists. Publish swaps the old and the new directory, so that a
     // complete checkpoint exists at any time.
     if (errno != ENOTEMPTY && errno != EEXIST) {
-      return DataLoss("cannot rename %s to %s: %s [TD2106]", tmp, path, ErrnoText(errno));
+      return FileError(path, "cannot be created by a rename", errno);
     }
     if (renameat2(AT_FDCWD, tmp.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0) {
       return DataLoss("cannot replace %s with %s: %s [TD2106]", path, tmp, ErrnoText(errno));
@@ -299,6 +304,7 @@ Status CheckpointStore::Prepare() const {
 Status CheckpointStore::Claim(Duration patience) {
   TD_RETURN_IF_ERROR(Prepare());
   Fd dir(open(dir_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!dir.valid()) return FileError(dir_, "cannot be opened", errno);
   const auto held = [&] {
     return flock(dir.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
   };

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
-#include <iterator>
+
+#include "trainer/reader/text_parts.h"
 
 namespace tandem::reader {
 namespace {
@@ -63,7 +64,8 @@ Status ReadRecords(const std::string& path, std::vector<uint8_t>& records) {
         "https://www.cs.toronto.edu/~kriz/cifar.html and name its directory with --data=DIR",
         path);
   }
-  const std::vector<uint8_t> bytes{std::istreambuf_iterator<char>(file), {}};
+  TD_ASSIGN_OR_RETURN(const std::string text, ReadToEnd(path, file));
+  const std::vector<uint8_t> bytes(text.begin(), text.end());
   if (bytes.empty() || bytes.size() % kRecord != 0) {
     return DataLoss(
         "%s: offset %d: the size of %d bytes is not a multiple of the record size of %d bytes "

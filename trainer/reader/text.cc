@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <iterator>
 #include <utility>
 
 #include "common/base/check.h"
@@ -24,9 +23,7 @@ StatusOr<std::string> ReadBytes(const std::string& path) {
     return InvalidArgument("%s is a directory, but data.text.file must name a file [TD2001]", path);
   }
   TD_ASSIGN_OR_RETURN(std::ifstream file, OpenTextFile(path));
-  std::string text(std::istreambuf_iterator<char>(file), {});
-  if (file.bad()) return DataLoss("cannot read %s: %s [TD2106]", path, ErrnoText(errno));
-  return text;
+  return ReadToEnd(path, file);
 }
 
 class Windows final : public Dataset {

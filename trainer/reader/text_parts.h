@@ -16,6 +16,8 @@ namespace tandem::reader {
 // Opens the file. NOT_FOUND: the file does not exist. PERMISSION_DENIED: this process may not read
 // the file.
 StatusOr<std::ifstream> OpenTextFile(const std::string& path);
+// Returns the rest of the open file `path`. DATA_LOSS: the file cannot be read to its end.
+StatusOr<std::string> ReadToEnd(const std::string& path, std::ifstream& file);
 
 // Returns the number of samples that a dataset uses of its `samples` possible samples.
 // `samples_max`: upper limit; 0: there is no limit.

@@ -216,18 +216,20 @@ class JobTrials {
 
 // ---- The stored choice, in the directory of the checkpoints -------------------------------------
 
+constexpr uint64_t kChoiceBytesMax = 1 << 20;
 constexpr char kNothing[] = "nothing\n";  // content of the file if no setting was chosen
 
 // Returns the stored choice; "": no choice is stored.
 std::string ReadChoice(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
+  return ReadSmallFile(path, kChoiceBytesMax).value_or("");
 }
 
 Status WriteChoice(const std::string& path, const std::string& text) {
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-  return Annotate(WriteTextFile(path, text), "cannot save the settings that auto chose");
+  // A later run would use a part of the settings if the file were incomplete.
+  const auto write = [&text](const std::string& draft) { return WriteTextFile(draft, text); };
+  return Annotate(PublishFiles({{path, write}}), "cannot save the settings that auto chose");
 }
 
 std::string ToLines(const Settings& settings) {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "common/http/http_get.h"
+#include "common/os/files.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/credentials/exposure.h"
 #include "common/rpc/credentials/tls_probe.h"
@@ -38,9 +39,9 @@ StatusOr<std::vector<Endpoint>> ParseList(const std::string& flag, const std::st
 // such directory, or several. The default log directory of tandemrun is log-JOB.
 StatusOr<std::string> OnlyDirHere() {
   std::vector<std::string> found;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(".", error)) {
-    const std::string name = entry.path().filename();
+  TD_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDir("."));
+  for (const std::string& name : names) {
+    std::error_code error;
     if (name.starts_with("log-") && std::filesystem::exists(JobDirOf(name) + "/job.json", error)) {
       found.push_back(name);
     }

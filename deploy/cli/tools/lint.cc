@@ -198,7 +198,10 @@ int RunLint(const Args& args) {
       if (!shown.ok()) exit_code = Fail("lint", shown);
     }
     if (!parsed.Has("save")) continue;
-    const Status saved = WriteTextFile(parsed.Get("save"), checked.canonical);
+    const auto write = [&checked](const std::string& draft) {
+      return WriteTextFile(draft, checked.canonical);
+    };
+    const Status saved = PublishFiles({{parsed.Get("save"), write}});
     if (!saved.ok()) exit_code = Fail("lint", saved);
   }
   if (*as_json) std::puts(all.dump(2, ' ', false, Json::error_handler_t::replace).c_str());

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -80,18 +79,18 @@ StatusOr<Timeline> Read(const std::string& path) {
 
 StatusOr<std::vector<Timeline>> ReadAll(const std::string& dir) {
   std::vector<Timeline> timelines;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(dir, error)) {
-    const std::string name = entry.path().filename().string();
+  const StatusOr<std::vector<std::string>> names = ListDir(dir);
+  for (const std::string& name : names.value_or(std::vector<std::string>())) {
     const bool one = name.starts_with("timeline.") && name.ends_with(".json") &&
                      std::count(name.begin(), name.end(), '.') == 2;
     if (!one) continue;
-    TD_ASSIGN_OR_RETURN(timelines.emplace_back(), Read(entry.path().string()));
+    TD_ASSIGN_OR_RETURN(timelines.emplace_back(), Read(dir + "/" + name));
   }
-  if (error)
-    return NotFound(
-        "cannot read directory %s: %s [TD2106]; hint: name the --profile.dir of the trainers", dir,
-        error.message());
+  if (!names.ok()) {
+    return Status(
+        names.status().code(),
+        absl::StrCat(names.status().message(), "; hint: name the --profile.dir of the trainers"));
+  }
   if (timelines.empty()) {
     return NotFound(
         "directory %s contains no timeline.RANK.json [TD7008]; hint: train with --profile.dir=DIR",

@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 
 #include "common/base/require.h"
+#include "common/os/host_limits.h"
 
 namespace tandem::deploy {
 namespace {
@@ -25,7 +26,7 @@ constexpr std::streamoff kTailBytes = 64 << 10;
 Status OpenPseudoTerminal(Fd& ours, Fd& theirs) {
   int master = -1, slave = -1;
   if (openpty(&master, &slave, nullptr, nullptr, nullptr) != 0) {
-    return ResourceExhausted("cannot create a terminal for the output: %s", ErrnoText(errno));
+    return SystemError("cannot create a terminal for the output", errno);
   }
   ours.Reset(master);
   theirs.Reset(slave);
@@ -51,8 +52,7 @@ StatusOr<OutputChannel> OutputChannel::Open(int echo_fd, LogFile* log) {
     channel.CopyWindowSize();
   } else {
     int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0)
-      return ResourceExhausted("cannot create a pipe: %s", ErrnoText(errno));
+    if (pipe2(ends, O_CLOEXEC) != 0) return SystemError("cannot create a pipe", errno);
     channel.read_end_.Reset(ends[0]);
     channel.child_end_.Reset(ends[1]);
   }
@@ -133,7 +133,10 @@ std::vector<std::string> LastLines(const std::string& path, size_t lines_max) {
   if (!file) return {};
   const std::streamoff size = file.tellg();
   file.seekg(std::max<std::streamoff>(0, size - kTailBytes));
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  // An iterator over the buffer of the stream would throw an exception if a read fails.
+  std::string text(static_cast<size_t>(std::min(size, kTailBytes)), '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(file.gcount()));
   std::vector<std::string> lines = absl::StrSplit(text, '\n');
   while (!lines.empty() && lines.back().empty()) lines.pop_back();
   if (lines.size() > lines_max) lines.erase(lines.begin(), lines.end() - lines_max);

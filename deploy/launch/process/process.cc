@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "common/base/require.h"
+#include "common/os/host_limits.h"
 
 namespace tandem::deploy {
 namespace {
@@ -56,7 +57,7 @@ Status CannotStart(const std::string& program, int error) {
         "a program of the job is not executable: %s [TD7001]; hint: make the file executable with "
         "chmod +x",
         text);
-  return Internal("%s", text);
+  return SystemError("cannot start " + program, error);
 }
 
 }  // namespace
@@ -79,13 +80,12 @@ StatusOr<Process> Process::Start(const SpawnRequest& request) {
   // A pipe that transfers the errno of a failed exec to the parent. A successful exec closes the
   // pipe.
   int report[2];
-  if (pipe2(report, O_CLOEXEC) != 0)
-    return ResourceExhausted("cannot create a pipe: %s", ErrnoText(errno));
+  if (pipe2(report, O_CLOEXEC) != 0) return SystemError("cannot create a pipe", errno);
   Fd read_end(report[0]), write_end(report[1]);
 
   const pid_t parent = getpid();
   const pid_t pid = fork();
-  if (pid < 0) return ResourceExhausted("cannot start a process: %s", ErrnoText(errno));
+  if (pid < 0) return SystemError("cannot create a process for " + request.argv[0], errno);
   if (pid == 0) {
     const int error = BecomeProgram(request, parent, argv.data(), envp.data());
     [[maybe_unused]] const ssize_t n = write(report[1], &error, sizeof(error));

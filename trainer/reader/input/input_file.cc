@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "common/os/files.h"
+
 namespace tandem::reader {
 
 StatusOr<InputFile> InputFile::Open(const std::string& path) {
@@ -17,7 +19,8 @@ StatusOr<InputFile> InputFile::Open(const std::string& path) {
     const int error = errno;
     if (error == EACCES)
       return PermissionDenied("cannot open %s: %s [TD2106]", path, ErrnoText(error));
-    return NotFound("cannot open %s: %s [TD2001]", path, ErrnoText(error));
+    if (error == ENOENT) return NotFound("cannot open %s: %s [TD2001]", path, ErrnoText(error));
+    return FileError(path, "cannot be opened", error);
   }
   struct stat st;
   if (fstat(file.descriptor_, &st) != 0)

@@ -148,11 +148,14 @@ StatusOr<std::vector<std::string>> FolderLog::ListNames() const {
   DIR* const dir = opendir(options_.folder.c_str());
   if (dir == nullptr) return FileError(options_.folder, "cannot be listed", errno);
   std::vector<std::string> names;
+  errno = 0;
   while (const dirent* const entry = readdir(dir)) {
     std::string name = entry->d_name;
     if (entry->d_type != DT_DIR && IsDataName(name)) names.push_back(std::move(name));
   }
+  const int error = errno;
   closedir(dir);
+  if (error != 0) return FileError(options_.folder, "cannot be listed", error);
   // The index has one name in each line.
   for (const std::string& name : names) {
     if (name.find('\n') == std::string::npos) continue;

@@ -74,7 +74,7 @@ World MakeFaulty(Road road, int size, int at) {
         CHECK(shared.ok()) << shared.status();
         memory = *shared;
       }
-      transport = MakeTcpTransport(*std::move(mesh));
+      transport = *MakeTcpTransport(*std::move(mesh));
     }
     if (r == 1) transport = std::make_unique<FaultyTransport>(std::move(transport), at);
     world[own] = std::make_unique<HostCommunicator>(std::move(transport), config, memory);

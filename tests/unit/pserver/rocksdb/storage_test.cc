@@ -251,7 +251,7 @@ TEST_F(StorageTest, APowerFailureBeforeTheFirstNumberLeavesAnEmptyFile) {
   std::filesystem::resize_file(path, 5);
   const Status partial = file.Read().status();
   EXPECT_EQ(partial.code(), StatusCode::kDataLoss);
-  EXPECT_THAT(std::string(partial.message()), HasSubstr("cannot be read [TD2118]"));
+  EXPECT_THAT(std::string(partial.message()), HasSubstr("is truncated [TD2118]"));
   std::filesystem::remove(path);
 }
 
