@@ -17,6 +17,7 @@ namespace tandem::deploy {
 HeldSecrets::~HeldSecrets() {
   std::error_code ignored;
   for (const std::string& link : links_) unlink(link.c_str());
+  files_.clear();  // a process without free descriptors needs them to remove a directory
   for (const std::string& dir : dirs_) std::filesystem::remove_all(dir, ignored);
 }
 

@@ -25,7 +25,7 @@ class HeldSecrets {
   // Makes `secret` readable at `path`. Replaces a link that an earlier job left there.
   Status Hold(const std::string& path, std::string_view secret);
   // Adds a directory that the destructor removes together with its content. The descriptor `lock`
-  // stays open until the directory is removed.
+  // stays open until the destructor begins to remove directories.
   void AddDir(const std::string& path, Fd lock = {}) {
     dirs_.push_back(path);
     files_.push_back(std::move(lock));

@@ -130,7 +130,9 @@ StatusOr<Fd> MakePrivateDir(const std::string& path) {
   }
   Fd dir(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!dir.valid() || flock(dir.get(), LOCK_EX | LOCK_NB) != 0) {
-    return FileError(path, "cannot be locked", errno);
+    const Status why = FileError(path, "cannot be locked", errno);
+    rmdir(path.c_str());
+    return why;
   }
   return dir;
 }

@@ -7,6 +7,7 @@
 
 #include "absl/strings/numbers.h"
 #include "common/base/require.h"
+#include "pserver/rocksdb/io_errors.h"
 
 namespace tandem::pserver {
 namespace {
@@ -44,6 +45,7 @@ rocksdb::Options StoreOptions() {
   options.keep_log_file_num = 2;
   options.compression = rocksdb::kNoCompression;  // because gradients do not compress
   options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
+  options.listeners.push_back(NoteIoErrors());
   return options;
 }
 

@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/check.h"
 #include "common/os/fd.h"
+#include "common/os/host_limits.h"
 #include "common/rpc/credentials/certificates.h"
 #include "common/rpc/credentials/openssl_types.h"
 
@@ -63,6 +64,7 @@ StatusOr<Fd> DialPath(const Endpoint& server) {
   address.sun_family = AF_UNIX;
   std::copy(server.path.begin(), server.path.end(), address.sun_path);
   Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return SystemError("cannot create a socket to " + ToString(server), errno);
   LimitWaits(fd.get());
   if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
     return fd;
@@ -82,10 +84,12 @@ StatusOr<Fd> Dial(const Endpoint& server) {
     return Unavailable("cannot resolve host %s: %s [TD4001]", server.host, gai_strerror(error));
   }
   Fd fd(socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  LimitWaits(fd.get());
-  const bool connected = connect(fd.get(), found->ai_addr, found->ai_addrlen) == 0;
+  const bool made = fd.valid();
+  if (made) LimitWaits(fd.get());
+  const bool connected = made && connect(fd.get(), found->ai_addr, found->ai_addrlen) == 0;
   const int error = errno;
   freeaddrinfo(found);
+  if (!made) return SystemError("cannot create a socket to " + ToString(server), error);
   if (!connected)
     return Unavailable("cannot connect to %s: %s [TD4001]", ToString(server), ErrnoText(error));
   return fd;
