@@ -66,7 +66,9 @@ class Summary:
     def known(self, verdict):
         """Why a finding is no mistake of Tandem; empty: it is one."""
         site = self._symbols.site(verdict.reached) if verdict.reached else ""
-        return next((why for part, why in rounds.KNOWN.items() if part in site), "")
+        texts = [site] + [text for _, text in verdict.findings]
+        return next((why for part, why in rounds.KNOWN.items()
+                     if any(part in text for text in texts)), "")
 
     def table(self):
         lines = ["| function | error | process | rounds | not reached | ended well | ended with an "
