@@ -63,6 +63,8 @@ const OpDef* const kOps[] = {
     &kFcGrad,
     &kFillConstant,
     &kFtrl,
+    &kFusedAttention,
+    &kFusedAttentionGrad,
     &kFusedBnAddActivation,
     &kFusedBnAddActivationGrad,
     &kFusedElementwise,

@@ -234,6 +234,7 @@ TEST(Gradient, Image) { CheckFamily(ImageCases()); }
 TEST(Gradient, Norm) { CheckFamily(NormCases()); }
 TEST(Gradient, Elementwise) { CheckFamily(ElementwiseCases()); }
 TEST(Gradient, Dense) { CheckFamily(DenseCases()); }
+TEST(Gradient, Attention) { CheckFamily(AttentionCases()); }
 TEST(Gradient, Layout) { CheckFamily(LayoutCases()); }
 TEST(Gradient, Loss) { CheckFamily(LossCases()); }
 TEST(Gradient, Embedding) { CheckFamily(EmbeddingCases()); }

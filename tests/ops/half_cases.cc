@@ -33,6 +33,8 @@ const std::vector<HalfOp>& HalfOps() {
       {"elementwise_sub_grad"},
       {"fc", {2}},
       {"fc_grad", {}, {2}},
+      {"fused_attention", {}, {1}},
+      {"fused_attention_grad", {5}},
       {"fused_bn_add_activation", {1, 2, 3, 4}, {1, 2, 3, 4}},
       {"fused_bn_add_activation_grad", {1, 2, 3, 6}, {1, 2}},
       {"fused_elemwise_activation"},
@@ -103,8 +105,8 @@ DType OutputType(const OpCase& c, size_t slot) {
 
 std::vector<OpCase> HalfCases() {
   std::vector<OpCase> cases;
-  for (const auto& family :
-       {LinearCases(), ImageCases(), NormCases(), ElementwiseCases(), DenseCases(), FusedCases()}) {
+  for (const auto& family : {LinearCases(), ImageCases(), NormCases(), ElementwiseCases(),
+                             DenseCases(), FusedCases(), AttentionCases()}) {
     for (const OpCase& c : family) {
       const HalfOp* op = FindHalfOp(c.op);
       if (op == nullptr || !c.body.empty()) continue;

@@ -47,6 +47,46 @@ TEST(Infer, RefusesBadProducts) {
   for (const Bad& bad : table) ExpectRefused(bad);
 }
 
+TEST(Infer, RefusesBadAttention) {
+  const Draw q = F32({2, 5, 3}), k = F32({2, 7, 3}), v = F32({2, 7, 4}), out = F32({2, 5, 4});
+  const Draw rows = F32({2, 5}), packed = F32({2, 5, 3, 2, 4}), packed_out = F32({2, 5, 2, 4});
+  const auto attention = [](const Draw& q, const Draw& k, const Draw& v, ops::AttrMap attrs = {}) {
+    return Make("fused_attention", {{q}, {k}, {v}, {}}, std::move(attrs));
+  };
+  const auto grad = [&](const Draw& result, const Draw& sums, const Draw& g) {
+    return Make("fused_attention_grad", {{q}, {k}, {v}, {}, {result}, {sums}, {g}});
+  };
+  const Bad table[] = {
+      {"K alone", Make("fused_attention", {{q}, {k}, {}, {}}), "K and V must be given both"},
+      {"V alone", Make("fused_attention", {{q}, {}, {v}, {}}), "K and V must be given both"},
+      {"ranks", attention(q, F32({7, 3}), v), "but have 3, 2 and 3"},
+      {"rank", attention(F32({5}), F32({5}), F32({5})), "at least 2"},
+      {"batch", attention(q, F32({3, 7, 3}), v), "dimension 0 is 2 in Q, 3 in K and 2 in V"},
+      {"length of rows", attention(q, F32({2, 7, 4}), v), "but have 3 and 4"},
+      {"rows", attention(q, k, F32({2, 6, 4})), "but have 7 and 6"},
+      {"no rows", attention(q, F32({2, 0, 3}), F32({2, 0, 4})), "K has 0 rows"},
+      {"causal", attention(k, q, F32({2, 5, 4}), {{"causal", true}}), "there are 5 and 7"},
+      {"types", attention(q, k, Of(DType::kBF16, {2, 7, 4})), "bf16"},
+      {"type", attention(Of(DType::kI64, {2, 5, 3}), k, v), "i64"},
+      {"share", attention(q, k, v, {{"dropout_prob", 1.0}}), "dropout_prob=1"},
+      {"no position", attention(q, k, v, {{"dropout_prob", 0.5}}), "needs the input Position"},
+      {"position", Make("fused_attention", {{q}, {k}, {v}, {Ids({3}, 9)}}), "i64[4]"},
+      {"packed rank", Make("fused_attention", {{q}, {}, {}, {}}), "[batch, t, 3, heads, dim]"},
+      {"packed parts", Make("fused_attention", {{F32({2, 5, 2, 2, 4})}, {}, {}, {}}),
+       "[batch, t, 3, heads, dim]"},
+      {"packed rows", Make("fused_attention", {{F32({2, 0, 3, 2, 4})}, {}, {}, {}}),
+       "K has 0 rows"},
+      {"result", grad(F32({2, 5, 3}), rows, F32({2, 5, 3})), "shape of the operator's result"},
+      {"sums", grad(out, F32({2, 5, 1}), out), "one element for each row"},
+      {"gradient", grad(out, rows, F32({2, 5, 3})), "must have the same type"},
+      {"gradient of K",
+       Make("fused_attention_grad",
+            {{packed}, {}, {}, {}, {packed_out}, {F32({2, 2, 5})}, {packed_out}}),
+       "Q@GRAD is the only gradient"},
+  };
+  for (const Bad& bad : table) ExpectRefused(bad);
+}
+
 TEST(Infer, RefusesBadElementwise) {
   const Bad table[] = {
       {"shapes", Make("elementwise_add", {{F32({4, 5})}, {F32({4})}}), "5"},

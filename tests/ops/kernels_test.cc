@@ -30,6 +30,7 @@ TEST(Kernels, Image) { CheckCases(ImageCases()); }
 TEST(Kernels, Norm) { CheckCases(NormCases()); }
 TEST(Kernels, Elementwise) { CheckCases(ElementwiseCases()); }
 TEST(Kernels, Dense) { CheckCases(DenseCases()); }
+TEST(Kernels, Attention) { CheckCases(AttentionCases()); }
 TEST(Kernels, Layout) { CheckCases(LayoutCases()); }
 TEST(Kernels, Loss) { CheckCases(LossCases()); }
 TEST(Kernels, Embedding) { CheckCases(EmbeddingCases()); }
@@ -148,7 +149,8 @@ TEST(Kernels, CaseNamesAreUnique) {
     if (c.op == "adam" || c.op == "adaptive_steps" || c.op == "every_nth" ||
         c.op.starts_with("dgc_") || c.op == "update_loss_scaling" || c.op == "accuracy" ||
         c.op == "auc" || c.op == "pool2d_grad" || c.op == "relu_grad" ||
-        c.op.starts_with("softmax") || c.op.starts_with("sigmoid") || c.op.starts_with("tanh_")) {
+        c.op.starts_with("softmax") || c.op.starts_with("fused_attention") ||
+        c.op.starts_with("sigmoid") || c.op.starts_with("tanh_")) {
       continue;  // these operators have rows that differ only in their random values
     }
     EXPECT_TRUE(names.insert(CaseName(c)).second) << CaseName(c) << " is there twice";

@@ -24,8 +24,9 @@ std::vector<OpCase> FusedCases();   // operators fused_*
 std::vector<OpCase> RegimeCases();  // operators every_nth, adaptive_steps, dgc_*
 // Operators gelu, sigmoid, tanh, softmax, layer_norm, dropout, ...
 std::vector<OpCase> DenseCases();
-std::vector<OpCase> LayoutCases();  // operators transpose, concat, split, slice, cast
-std::vector<OpCase> HalfCases();    // the rows of the families above in f16 and bf16
+std::vector<OpCase> AttentionCases();  // operator fused_attention
+std::vector<OpCase> LayoutCases();     // operators transpose, concat, split, slice, cast
+std::vector<OpCase> HalfCases();       // the rows of the families above in f16 and bf16
 // Returns the element type of the output slot `slot`. Some slots of 16-bit rows are f32.
 DType OutputType(const OpCase& c, size_t slot);
 // Returns `count` rows with random sizes, and attributes that are valid for these sizes.

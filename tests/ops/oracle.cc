@@ -315,6 +315,8 @@ constexpr Row kRows[] = {
     {"fc_grad", FcGrad},
     {"fill_constant", FillConstant},
     {"ftrl", OracleOptimizer},
+    {"fused_attention", OracleAttention},
+    {"fused_attention_grad", OracleAttentionGrad},
     {"fused_bn_add_activation", OracleBatchNorm},
     {"fused_bn_add_activation_grad", OracleBatchNormGrad},
     {"fused_elementwise", OracleFusedElementwise},

@@ -77,6 +77,10 @@ std::vector<Value> OracleRegressionLoss(const OracleArgs& a);
 std::vector<Value> OracleRegressionLossGrad(const OracleArgs& a);
 std::vector<Value> OracleAuc(const OracleArgs& a);
 
+// Attention, defined in oracle_attention.cc.
+std::vector<Value> OracleAttention(const OracleArgs& a);
+std::vector<Value> OracleAttentionGrad(const OracleArgs& a);
+
 // Activations, normalised rows and reductions, defined in oracle_dense.cc.
 std::vector<Value> OracleActivation(const OracleArgs& a);
 std::vector<Value> OracleActivationGrad(const OracleArgs& a);

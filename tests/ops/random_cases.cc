@@ -115,7 +115,7 @@ std::vector<OpCase> AllCases() {
   for (const auto& family :
        {LinearCases(), ImageCases(), NormCases(), ElementwiseCases(), LossCases(), EmbeddingCases(),
         ClickCases(), OptimizerCases(), UpdateCases(), FusedCases(), DenseCases(), LayoutCases(),
-        HalfCases(), RegimeCases()}) {
+        AttentionCases(), HalfCases(), RegimeCases()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;

@@ -125,18 +125,30 @@ constexpr const char* kSections = "no: pipeline between CUDA places is not built
 constexpr const char* kServers =
     "no: what talks to pservers reads and writes host memory, and modes PSERVER and HYBRID refuse "
     "CUDA places";
+constexpr const char* kAttentionParts =
+    "no: programs for CUDA places keep the products and the softmax; the pass fused_attention runs "
+    "for CPU places";
 
 }  // namespace
 
 std::string WithoutCudaKernel(std::string_view op) {
   static const std::map<std::string_view, const char*> rows = {
-      {"c_allgather_selected", kNccl}, {"c_allreduce_begin", kDelayed},
-      {"c_allreduce_end", kDelayed},   {"c_allreduce_sum", kNccl},
-      {"c_broadcast", kNccl},          {"c_broadcast_params", kNccl},
-      {"c_reduce_sum", kNccl},         {"geo_exchange", kServers},
-      {"prefetch_rows", kServers},     {"pull_rows", kServers},
-      {"push_pull", kServers},         {"push_rows", kServers},
-      {"recv_v2", kSections},          {"send_v2", kSections},
+      {"c_allgather_selected", kNccl},
+      {"c_allreduce_begin", kDelayed},
+      {"c_allreduce_end", kDelayed},
+      {"c_allreduce_sum", kNccl},
+      {"c_broadcast", kNccl},
+      {"c_broadcast_params", kNccl},
+      {"c_reduce_sum", kNccl},
+      {"fused_attention", kAttentionParts},
+      {"fused_attention_grad", kAttentionParts},
+      {"geo_exchange", kServers},
+      {"prefetch_rows", kServers},
+      {"pull_rows", kServers},
+      {"push_pull", kServers},
+      {"push_rows", kServers},
+      {"recv_v2", kSections},
+      {"send_v2", kSections},
   };
   const auto row = rows.find(op);
   return row == rows.end() ? "" : row->second;

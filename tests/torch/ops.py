@@ -203,6 +203,30 @@ def matmul():
                 {"trans_x": tx, "trans_y": ty, "alpha": 0.7}, ("X", "Y"))
 
 
+def attention():
+    batch = shape(1, 2) if DICE.random() < 0.7 else ()
+    t, d, e = dim(1, 90), dim(1, 20), dim(1, 20)
+    s, causal = t + dim(0, 90), DICE.random() < 0.5
+    packed = DICE.random() < 0.4
+    def want(q, k, v):
+        scores = 0.4 * (q @ k.transpose(-1, -2))
+        if causal:
+            keep = torch.ones(scores.shape[-2:], dtype=torch.bool).tril(k.shape[-2] - q.shape[-2])
+            scores = scores.masked_fill(~keep, float("-inf"))
+        return F.softmax(scores, -1) @ v, torch.logsumexp(scores, -1)
+    attrs = {"causal": causal, "alpha": 0.4}
+    if packed:
+        def want_packed(t):
+            out, sums = want(*t["Q"].permute(2, 0, 3, 1, 4))
+            return {"Out": out.transpose(1, 2), "LogSum": sums}
+        return Case([("Q", real((dim(1, 3), t, 3, dim(1, 4), d)))], want_packed, attrs, ("Q",))
+    def want_separate(t):
+        out, sums = want(t["Q"], t["K"], t["V"])
+        return {"Out": out, "LogSum": sums}
+    return Case([("Q", real(batch + (t, d))), ("K", real(batch + (s, d))),
+                 ("V", real(batch + (s, e)))], want_separate, attrs, ("Q", "K", "V"))
+
+
 def fc():
     m, n, k = dim(1, 60), dim(1, 60), dim(1, 60)
     return Case([("Input", real((m, k))), ("W", real((k, n))), ("Bias", real((n,)))],
@@ -409,6 +433,7 @@ CASES = {
     "elementwise_mul": pair(torch.mul),
     "elementwise_sub": pair(torch.sub),
     "fc": fc,
+    "fused_attention": attention,
     "fused_bn_add_activation": batch_norm(fused=True),
     "fused_elemwise_activation": fused_add,
     "gelu": gelu,

@@ -28,6 +28,28 @@ struct MathLoops {
   // Computes gx = y (gy - sum of y gy), the gradient of softmax_row.
   GradFn softmax_row_grad;
 
+  // A block of scores x [rows, n] of attention, row-major. Row r keeps its first kept + r * step
+  // elements, at most n; the others are masked. A score is alpha * x.
+  struct ScoreBlock {
+    int64_t rows, n, kept, step;
+    float alpha;
+  };
+  // Continues the softmax of each row by one block (Milakov and Gimelshein, "Online normalizer
+  // calculation for softmax", 2018). Replaces x by exp(score - max), masked elements by 0. Updates
+  // max[r] and sum[r], the largest score and the sum of exponentials of row r up to this block. If
+  // the maximum grows, multiplies sum[r] and the row out[r] of `out_n` elements by the exponential
+  // of the difference. `first`: this is the first block of the rows, each of which keeps an
+  // element.
+  void (*softmax_block)(const ScoreBlock& block, bool first, float* x, float* max, float* sum,
+                        float* out, int64_t out_n);
+  // Computes the gradient of a block of scores. Replaces x by the weights y = exp(score -
+  // log_sum[r]), and their gradient gy by that of x, which is alpha * y * (gy - dot[r]). Masked
+  // elements of both become 0.
+  void (*softmax_block_grad)(const ScoreBlock& block, const float* log_sum, const float* dot,
+                             float* x, float* gy);
+  // Computes out[r] = sum of x[r] y[r], for `rows` rows of n elements.
+  void (*row_dots)(const float* x, const float* y, float* out, int64_t rows, int64_t n);
+
   // Dropout: y[i] = x[i] * scale, except that y[i] = 0 if word (first + i) of the random stream
   // `key` is below drop_below. Word j is Philox(key, j / 4)[j % 4] (common/base/rng.h).
   void (*dropout)(const float* x, float* y, int64_t n, uint64_t key, uint64_t first,

@@ -70,6 +70,102 @@ void SoftmaxRowGrad(const float* y, const float* gy, float* gx, int64_t n) {
   for (int64_t j = 0; j < n; ++j) gx[j] = y[j] * (gy[j] - dot);
 }
 
+// Returns the number of elements that row r of a block keeps.
+inline int64_t KeptOf(const MathLoops::ScoreBlock& block, int64_t r) {
+  const int64_t kept = block.kept + r * block.step;
+  return kept < 0 ? 0 : kept < block.n ? kept : block.n;
+}
+
+// Returns the largest of n >= 1 scores alpha * x.
+float LargestScore(const float* x, float alpha, int64_t n) {
+  float lane[kLanes];
+  for (int64_t l = 0; l < kLanes; ++l) lane[l] = alpha * x[l < n ? l : 0];
+  for (int64_t i = kLanes; i + kLanes <= n; i += kLanes) {
+    for (int64_t l = 0; l < kLanes; ++l) {
+      const float score = alpha * x[i + l];
+      lane[l] = score > lane[l] ? score : lane[l];
+    }
+  }
+  for (int64_t i = n / kLanes * kLanes; i < n; ++i) {
+    lane[0] = alpha * x[i] > lane[0] ? alpha * x[i] : lane[0];
+  }
+  float best = lane[0];
+  for (int64_t l = 1; l < kLanes; ++l) best = lane[l] > best ? lane[l] : best;
+  return best;
+}
+
+// Replaces n scores by exp(alpha * x - shift), and returns their sum.
+float ExpScores(float* x, float alpha, float shift, int64_t n) {
+  float lane[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int64_t l = 0; l < kLanes; ++l) {
+      const float e = Exp(alpha * x[i + l] - shift);
+      x[i + l] = e;
+      lane[l] += e;
+    }
+  }
+  if (i < n) {  // as in SoftmaxRow
+    float rest[kLanes];
+    for (int64_t l = 0; l < kLanes; ++l) rest[l] = i + l < n ? alpha * x[i + l] - shift : -200.0f;
+    for (int64_t l = 0; l < kLanes; ++l) {
+      rest[l] = Exp(rest[l]);
+      lane[l] += rest[l];
+    }
+    for (int64_t l = 0; i + l < n; ++l) x[i + l] = rest[l];
+  }
+  return Total(lane);
+}
+
+void SoftmaxBlock(const MathLoops::ScoreBlock& block, bool first, float* x, float* max, float* sum,
+                  float* out, int64_t out_n) {
+  for (int64_t r = 0; r < block.rows; ++r, x += block.n, out += out_n) {
+    const int64_t kept = KeptOf(block, r);
+    for (int64_t j = kept; j < block.n; ++j) x[j] = 0.0f;
+    if (kept == 0) continue;
+    const float largest = LargestScore(x, block.alpha, kept);
+    if (first) {
+      max[r] = largest;
+      sum[r] = 0.0f;
+    } else if (largest > max[r]) {
+      const float factor = Exp(max[r] - largest);
+      max[r] = largest;
+      sum[r] *= factor;
+      TANDEM_VECTOR_LOOP
+      for (int64_t j = 0; j < out_n; ++j) out[j] *= factor;
+    }
+    sum[r] += ExpScores(x, block.alpha, max[r], kept);
+  }
+}
+
+void SoftmaxBlockGrad(const MathLoops::ScoreBlock& block, const float* log_sum, const float* dot,
+                      float* x, float* gy) {
+  for (int64_t r = 0; r < block.rows; ++r, x += block.n, gy += block.n) {
+    const int64_t kept = KeptOf(block, r);
+    const float shift = log_sum[r], mean = dot[r], alpha = block.alpha;
+    // Masked elements are computed too, so that the loop has whole vectors, and then cleared.
+    TANDEM_VECTOR_LOOP
+    for (int64_t j = 0; j < block.n; ++j) {
+      const float y = Exp(alpha * x[j] - shift);
+      x[j] = y;
+      gy[j] = alpha * (y * (gy[j] - mean));
+    }
+    for (int64_t j = kept; j < block.n; ++j) x[j] = gy[j] = 0.0f;
+  }
+}
+
+void RowDots(const float* x, const float* y, float* out, int64_t rows, int64_t n) {
+  for (int64_t r = 0; r < rows; ++r, x += n, y += n) {
+    float lane[kLanes] = {};
+    int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+      for (int64_t l = 0; l < kLanes; ++l) lane[l] += x[i + l] * y[i + l];
+    }
+    for (int64_t l = 0; i < n; ++i, ++l) lane[l] += x[i] * y[i];
+    out[r] = Total(lane);
+  }
+}
+
 void Moments(const float* x, int64_t n, float* mean, float* variance) {
   float lane[kLanes] = {};
   int64_t i = 0;
@@ -300,6 +396,9 @@ const MathLoops TANDEM_MATH_LOOPS = {
     .max_grad_y = PairGradYLoop<Max>,
     .softmax_row = SoftmaxRow,
     .softmax_row_grad = SoftmaxRowGrad,
+    .softmax_block = SoftmaxBlock,
+    .softmax_block_grad = SoftmaxBlockGrad,
+    .row_dots = RowDots,
     .dropout = DropoutRun,
     .normal = NormalRows,
     .moments = Moments,

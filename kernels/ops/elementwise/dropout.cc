@@ -3,10 +3,33 @@
 // so that evaluation needs no dropout.
 #include "kernels/ops/elementwise/dropout.h"
 
+#include <cstring>
+
+#include "common/base/rng.h"
 #include "kernels/ops/core/infer.h"
 #include "kernels/ops/core/op_defs.h"
 
 namespace tandem::ops {
+
+uint64_t DropoutName(std::string_view name) { return StableHash("dropout:" + std::string(name)); }
+
+StatusOr<DropoutWords> DropoutWordsOf(const void* position, uint64_t name, int64_t n) {
+  DropoutPosition at;
+  std::memcpy(&at, position, sizeof(at));
+  if (at.samples < 1 || n % at.samples != 0 || at.first_sample < 0) {
+    return InvalidArgument(
+        "input Position has %d samples from sample %d on, expected samples from 0 on and a number "
+        "of samples that divides the %d elements of X",
+        at.samples, at.first_sample, n);
+  }
+  const auto key = [](uint64_t of, int64_t counter) {
+    const auto words = Philox(of, static_cast<uint64_t>(counter));
+    return (uint64_t{words[1]} << 32) | words[0];
+  };
+  return DropoutWords{key(key(name, at.seed), at.step), static_cast<uint64_t>(at.first_sample) *
+                                                            static_cast<uint64_t>(n / at.samples)};
+}
+
 namespace {
 
 Status Infer(const OpView& view, std::span<TensorDesc> outputs) {

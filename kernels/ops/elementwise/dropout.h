@@ -4,6 +4,9 @@
 
 #include <cmath>
 #include <cstdint>
+#include <string_view>
+
+#include "common/base/status.h"
 
 namespace tandem::ops {
 
@@ -17,6 +20,17 @@ struct DropoutPosition {
   int64_t first_sample = 0;  // index of this run's first sample in the step's global batch
   int64_t samples = 0;  // number of samples in this run's batch; 0: the position was not written
 };
+
+// The random words of a tensor: element i of the tensor has word first + i of stream `key`
+// (MathLoops::dropout).
+struct DropoutWords {
+  uint64_t key, first;
+};
+// Returns the number of the operator's name, which is a part of the key.
+uint64_t DropoutName(std::string_view name);
+// Reads the input Position of an operator whose dropout has `n` elements. INVALID_ARGUMENT: the
+// number of samples does not divide n, or a number is out of range.
+StatusOr<DropoutWords> DropoutWordsOf(const void* position, uint64_t name, int64_t n);
 
 // Returns the limit for dropping elements with probability p. An element is dropped if its random
 // 32-bit word is below the limit.

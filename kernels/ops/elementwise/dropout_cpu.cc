@@ -1,7 +1,6 @@
 #include <cstring>
 
 #include "common/base/require.h"
-#include "common/base/rng.h"
 #include "kernels/ops/core/op_defs.h"
 #include "kernels/ops/cpu/cpu_args.h"
 #include "kernels/ops/cpu/half.h"
@@ -10,6 +9,7 @@
 #include "kernels/ops/elementwise/dropout.h"
 
 namespace tandem::ops {
+
 namespace {
 
 struct State {
@@ -22,24 +22,10 @@ struct State {
 };
 
 Status Run(State& s, const KernelArgs& args) {
-  DropoutPosition at;
-  std::memcpy(&at, args.in[1], sizeof(at));
-  if (at.samples < 1 || s.n % at.samples != 0 || at.first_sample < 0) {
-    return InvalidArgument(
-        "input Position has %d samples from sample %d on, expected samples from 0 on and a number "
-        "of samples that divides the %d elements of X",
-        at.samples, at.first_sample, s.n);
-  }
-  const auto key = [](uint64_t of, int64_t counter) {
-    const auto words = Philox(of, static_cast<uint64_t>(counter));
-    return (uint64_t{words[1]} << 32) | words[0];
-  };
-  const uint64_t step_key = key(key(s.name, at.seed), at.step);
-  const uint64_t first =
-      static_cast<uint64_t>(at.first_sample) * static_cast<uint64_t>(s.n / at.samples);
+  TD_ASSIGN_OR_RETURN(const DropoutWords words, DropoutWordsOf(args.in[1], s.name, s.n));
   ParallelFor(s.parts, s.n, [&](int, int64_t begin, int64_t end) {
-    s.loops.dropout(InF32(args, 0) + begin, OutF32(args, 0) + begin, end - begin, step_key,
-                    first + static_cast<uint64_t>(begin), s.drop_below, s.scale);
+    s.loops.dropout(InF32(args, 0) + begin, OutF32(args, 0) + begin, end - begin, words.key,
+                    words.first + static_cast<uint64_t>(begin), s.drop_below, s.scale);
   });
   return OkStatus();
 }
@@ -55,7 +41,7 @@ StatusOr<Kernel> Prepare(const OpView& view, const PrepareContext& ctx) {
   TD_REQUIRE(p >= 0 && p < 1 && view.out(0).shape.numel() == n);
   const State state{BestMathLoops(),
                     n,
-                    StableHash("dropout:" + view.attr<std::string>("name")),
+                    DropoutName(view.attr<std::string>("name")),
                     DropBelow(p),
                     KeptScale(p),
                     PartsFor(ctx.threads, 4 * n)};

@@ -229,6 +229,19 @@ def ftrl(
     Variable, Rows: Optional[Variable] = ..., *, l1: float = ..., l2: float = ..., lazy_mode:
     bool = ..., outputs: Outputs = ..., run_if: Optional[Variable] = ...
 ) -> Tuple[Variable, Variable, Variable]: ...
+def fused_attention(
+    Q: Variable, K: Optional[Variable] = ..., V: Optional[Variable] = ..., Position:
+    Optional[Variable] = ..., *, alpha: float = ..., causal: bool = ..., dropout_prob: float =
+    ..., name: str = ..., is_test: bool = ..., outputs: Outputs = ..., run_if:
+    Optional[Variable] = ...
+) -> Tuple[Variable, Variable]: ...
+def fused_attention_grad(
+    Q: Variable, K: Optional[Variable] = ..., V: Optional[Variable] = ..., Position:
+    Optional[Variable] = ..., Out: Optional[Variable] = ..., LogSum: Optional[Variable] = ...,
+    Out_GRAD: Optional[Variable] = ..., *, alpha: float = ..., causal: bool = ..., dropout_prob:
+    float = ..., name: str = ..., is_test: bool = ..., outputs: Outputs = ..., run_if:
+    Optional[Variable] = ...
+) -> Tuple[Variable, Variable, Variable]: ...
 def fused_bn_add_activation(
     X: Variable, Scale: Variable, Bias: Variable, Mean: Variable, Variance: Variable, Z:
     Optional[Variable] = ..., *, momentum: float = ..., epsilon: float = ..., is_test: bool =
