@@ -13,10 +13,11 @@ using ::testing::Not;
 using DebugGraphvizTest = KnobProgramTest;
 
 TEST_F(DebugGraphvizTest, ADrawingBehindEveryPass) {
-  const JobRun run = RunJob("drawn", {"--mode=local"},
-                            {"--steps_max=1", "--fuse_all_optimizer_ops=true",
-                             "--fuse_elewise_add_act_ops=true", "--fuse_bn_add_act_ops=false",
-                             "--use_mkldnn=false", "--debug_graphviz_path=" + Path("graphs")});
+  const JobRun run =
+      RunJob("drawn", {"--mode=local"},
+             {"--steps_max=1", "--fuse_all_optimizer_ops=true", "--fuse_elewise_add_act_ops=true",
+              "--fuse_bn_add_act_ops=false", "--fused_attention=false", "--use_mkldnn=false",
+              "--debug_graphviz_path=" + Path("graphs")});
   EXPECT_EQ(run.exit_code, 0) << run.output;
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(Path("graphs"))) {

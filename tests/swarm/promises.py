@@ -79,7 +79,7 @@ RULES = [
         "build_strategy.fuse_all_optimizer_ops", "build_strategy.enable_addto",
         "build_strategy.fuse_elewise_add_act_ops", "build_strategy.fuse_bn_act_ops",
         "build_strategy.fuse_bn_add_act_ops", "build_strategy.fuse_relu_depthwise_conv",
-        "build_strategy.enable_auto_fusion", "recompute", "recompute_configs.checkpoints",
+        "build_strategy.enable_auto_fusion", "build_strategy.fused_attention", "recompute", "recompute_configs.checkpoints",
         "execution_strategy.use_thread_barrier", "execution_strategy.cuda_graph",
         "conv_search_cache", "compilation_cache_dir", "cudnn_batchnorm_spatial_persistent",
         *_ps_flags("local_exe_sub_scope_limit", "pe_profile_fname", "benchmark", "check_nan_inf",

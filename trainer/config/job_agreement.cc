@@ -90,6 +90,7 @@ constexpr NotComparedField kNotCompared[] = {
     {"strategy.build_strategy.fuse_elewise_add_act_ops", kKernels},
     {"strategy.build_strategy.fuse_bn_act_ops", kKernels},
     {"strategy.build_strategy.fuse_bn_add_act_ops", kKernels},
+    {"strategy.build_strategy.fused_attention", kKernels},
     {"strategy.build_strategy.fuse_relu_depthwise_conv", kKernels},
     {"strategy.build_strategy.fuse_all_optimizer_ops", kKernels},
     {"strategy.build_strategy.enable_inplace", kKernels},

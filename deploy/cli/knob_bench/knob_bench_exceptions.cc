@@ -14,6 +14,8 @@ const std::vector<UnbenchedKnob>& UnbenchedKnobs() {
        "for tables, and workers on other machines; docs/guides/heter-workers.md"},
       {"a_sync_configs.launch_barrier",
        "has an effect only at the start: trainers wait for the servers"},
+      {"build_strategy.fused_attention",
+       "the networks have no attention; docs/project/benchmarks/engine.md has figures"},
       {"build_strategy.cache_runtime_context", "has no effect: a plan never looks up variables"},
       {"build_strategy.debug_graphviz_path", "writes drawings before the first step"},
       {"runtime_flags.cpu_deterministic", "has no effect: the kernels are always deterministic"},

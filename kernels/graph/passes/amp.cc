@@ -28,6 +28,7 @@ constexpr uint32_t kStatistics = 0b11110;  // bits of the input slots Scale, Bia
 constexpr Row kRows[] = {
     {"conv2d", List::kWhite, 0b100},  // bit of the input slot Bias
     {"fc", List::kWhite, 0b100},      // bit of the input slot Bias
+    {"fused_attention", List::kWhite},
     {"matmul", List::kWhite},
     {"batch_norm", List::kGray, kStatistics},
     {"concat", List::kGray},

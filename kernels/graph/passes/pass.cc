@@ -10,6 +10,7 @@
 #include "kernels/graph/passes/fuse_elewise_add_act.h"
 #include "kernels/graph/passes/fuse_optimizer.h"
 #include "kernels/graph/passes/fuse_relu_depthwise_conv.h"
+#include "kernels/graph/passes/fused_attention.h"
 #include "kernels/graph/passes/gradient_merge.h"
 #include "kernels/graph/passes/recompute.h"
 #include "kernels/graph/passes/update_early.h"
@@ -40,6 +41,10 @@ const Pass kPasses[] = {
     {"fuse_elewise_add_act_ops", "an addition and the activation next to it become one operator",
      PassStage::kForward, [](const S& s) { return s.build_strategy().fuse_elewise_add_act_ops(); },
      FuseElewiseAddAct},
+    {"fused_attention",
+     "the products and the softmax of attention become one operator without a matrix of weights",
+     PassStage::kForward, [](const S& s) { return s.build_strategy().fused_attention(); },
+     FuseAttention},
     // The pass amp must run after the fusions, because the fusions do not know casts.
     {"amp", "products and the operators between them are computed with 16-bit tensors",
      PassStage::kForward, [](const S& s) { return s.amp(); }, CastToHalf},

@@ -33,6 +33,7 @@ graph::Program Residual(int64_t width = 3) {
 DistributedStrategy Nothing() {
   DistributedStrategy strategy;
   strategy.mutable_build_strategy()->set_fuse_bn_add_act_ops(false);
+  strategy.mutable_build_strategy()->set_fused_attention(false);
   strategy.mutable_runtime_flags()->set_use_mkldnn(false);
   return strategy;
 }
