@@ -32,7 +32,8 @@
 #include "pserver/rocksdb/directory_lock.h"
 #include "pserver/rocksdb/log_marks.h"
 #include "pserver/rocksdb/log_scan.h"
-#include "pserver/rocksdb/snapshot_lineage.h"
+#include "pserver/rocksdb/rocksdb_status.h"
+#include "pserver/rocksdb/snapshot_records.h"
 #include "pserver/rocksdb/snapshot_values.h"
 #include "pserver/rocksdb/store_keys.h"
 #include "pserver/rocksdb/store_meta.h"
@@ -47,26 +48,6 @@ namespace {
 
 constexpr uint64_t kNumberBytesMax = 64;  // size of TANDEM_ACKNOWLEDGED
 
-// Converts a status of RocksDB. `what`: the failed operation in the message, "cannot read the log
-// of DIR".
-Status FromRocksdb(const rocksdb::Status& status, const std::string& what) {
-  if (status.ok()) return OkStatus();
-  const std::string text = what + ": " + status.ToString();
-  if (status.IsCorruption()) {
-    return DataLoss(
-        "the checkpoint store is damaged: %s [TD4010]; hint: move the directory away to start "
-        "without this checkpoint",
-        text);
-  }
-  if (status.IsNoSpace()) {
-    return ResourceExhausted("the disk is full: %s [TD2107]; hint: free space on the disk", text);
-  }
-  return Unavailable(
-      "the checkpoint store failed: %s [TD2110]; hint: start the server again, which recovers its "
-      "state from the directory",
-      text);
-}
-
 class RocksdbStorage final : public Storage, public CheckpointFiles {
  public:
   RocksdbStorage(std::string dir, const StoreSettings& settings, CheckpointThrottle* pace)
@@ -74,7 +55,8 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
         free_bytes_min_(settings.free_bytes_min),
         log_keep_bytes_(settings.log_keep_bytes),
         pace_(pace),
-        synced_(dir_ + "/TANDEM_LOG_SYNCED") {}
+        synced_(dir_ + "/TANDEM_LOG_SYNCED"),
+        records_(dir_) {}
 
   Status Open() {
     TD_RETURN_IF_ERROR(MakeDirs("data folder " + dir_, dir_));
@@ -92,6 +74,7 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     TD_RETURN_IF_ERROR(FromRocksdb(status, "cannot open checkpoint store " + dir_));
     writer_.Open(db_.get());
     marks_.Open(db_.get());
+    records_.Open(db_.get());
     const Status room = CheckRoom(0);
     LOG_IF(WARNING, !room.ok()) << "pushes are rejected until the disk has free space: "
                                 << room.message();
@@ -113,7 +96,12 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     if (snapshot.base) {
       TD_ASSIGN_OR_RETURN(*meta.mutable_base(), ReadBase(snapshot));
     }
-    TD_RETURN_IF_ERROR(ListPredecessors(&meta));
+    {
+      MutexLock names(names_mu_);
+      TD_ASSIGN_OR_RETURN(const std::optional<LogBreak> unfinished, UnfinishedRestore());
+      TD_RETURN_IF_ERROR(records_.ListPredecessors(CheckpointRecord(),
+                                                   unfinished ? unfinished->snapshot : 0, &meta));
+    }
     meta.set_values_file(ValuesName(++last_file_));
     if (Status status = WriteValues(ValuesPath(meta), snapshot, pace_, meta); !status.ok()) {
       unlink(ValuesPath(meta).c_str());
@@ -176,7 +164,7 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     if (Status space = CheckSpace(bytes); !space.ok() && !removed.empty()) {
       MutexLock names(names_mu_);
       rocksdb::WriteBatch batch;
-      TD_RETURN_IF_ERROR(NameSnapshots(removed, nullptr, 0, &batch));
+      TD_RETURN_IF_ERROR(ChangeSnapshots(removed, nullptr, 0, &batch));
       TD_RETURN_IF_ERROR(WriteSynced(&batch, "cannot remove snapshots from " + dir_));
       RemoveUnnamedValues();
     }
@@ -192,7 +180,7 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     {
       MutexLock names(names_mu_);
       rocksdb::WriteBatch batch;
-      TD_RETURN_IF_ERROR(NameSnapshots(removed, &meta, name.number, &batch));
+      TD_RETURN_IF_ERROR(ChangeSnapshots(removed, &meta, name.number, &batch));
       TD_RETURN_IF_ERROR(WriteSynced(&batch, "cannot write a snapshot to " + dir_));
     }
     RemoveUnnamedValues();
@@ -201,39 +189,23 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
 
   Status ReadGlobalSnapshot(uint64_t number, SnapshotSink& sink) override {
     MutexLock lock(mu_);
-    std::string text;
-    const rocksdb::Status got = db_->Get({}, keys::Snapshot(number), &text);
-    if (got.IsNotFound()) return NoSnapshot(number);
-    TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read a snapshot of " + dir_));
+    TD_ASSIGN_OR_RETURN(const std::string text, records_.Get(number));
     TD_ASSIGN_OR_RETURN(const ShardMeta meta,
                         ParseMeta(absl::StrFormat("%s: snapshot %d", dir_, number), text));
     return ReadWhole(meta, sink);
   }
 
   StatusOr<std::vector<StoredGlobalSnapshot>> GlobalSnapshots() override {
-    std::vector<StoredGlobalSnapshot> snapshots;
-    SnapshotLineage lineage;
     MutexLock names(names_mu_);
-    TD_ASSIGN_OR_RETURN(const uint64_t head, Head());
-    const Status status = EachGlobalSnapshot([&](uint64_t number, std::string_view text) {
-      // If the record is damaged, this parse fails and the version is 0. ReadGlobalSnapshot then
-      // rejects the record.
-      ShardMeta meta;
-      (void)meta.ParseFromArray(text.data(), static_cast<int>(text.size()));
-      std::error_code unknown;
-      const uintmax_t bytes = std::filesystem::file_size(ValuesPath(meta), unknown);
-      lineage.Add(number, ParentOf(meta, lineage));
-      snapshots.push_back({.number = number,
-                           .version = meta.version(),
-                           .time_us = meta.taken_us(),
-                           .bytes = unknown ? 0 : static_cast<uint64_t>(bytes),
-                           .log_number = meta.log_number(),
-                           .rebuilt = meta.rebuilt()});
-    });
-    if (!status.ok()) return status;
-    const std::set<uint64_t> predecessors = lineage.Predecessors(head);
-    for (StoredGlobalSnapshot& s : snapshots) s.abandoned = !predecessors.contains(s.number);
-    return snapshots;
+    return records_.List();
+  }
+
+  StatusOr<uint64_t> LastSnapshotNumber() override {
+    TD_ASSIGN_OR_RETURN(const std::vector<StoredGlobalSnapshot> stored, GlobalSnapshots());
+    uint64_t last = stored.empty() ? 0 : stored.back().number;
+    const ShardMeta checkpoint = CheckpointRecord();
+    for (const uint64_t number : checkpoint.predecessors().number()) last = std::max(last, number);
+    return last;
   }
 
   StatusOr<size_t> AppendLog(std::span<const LogEntry> entries, bool sync) override {
@@ -317,11 +289,8 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     MutexLock names(names_mu_);
     rocksdb::WriteBatch batch;
     if (at.snapshot != 0) {
-      std::string text;
-      const rocksdb::Status got = db_->Get({}, keys::Snapshot(at.snapshot), &text);
-      if (got.IsNotFound()) return NoSnapshot(at.snapshot);
-      TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read a snapshot of " + dir_));
-      (void)batch.Put(keys::kHead, std::to_string(at.snapshot));
+      TD_RETURN_IF_ERROR(records_.Get(at.snapshot).status());
+      SnapshotRecords::SetRestored(at.snapshot, &batch);
     }
     (void)batch.Put(keys::Numbered(keys::kBreakBegin, at.number), std::to_string(at.snapshot));
     (void)batch.Put(keys::kRestoring, absl::StrFormat("%d %d", at.number, at.snapshot));
@@ -405,7 +374,7 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     TD_RETURN_IF_ERROR(synced_.Note(0));
     MutexLock names(names_mu_);
     rocksdb::WriteBatch batch;
-    TD_RETURN_IF_ERROR(KeepPredecessors(meta, &batch));
+    TD_RETURN_IF_ERROR(records_.KeepPredecessors(meta, &batch));
     LogMarks::RemoveAll(&batch);
     (void)batch.Put(keys::kMeta, meta.SerializeAsString());
     (void)batch.Put(keys::kTerm, TermText(term));
@@ -548,107 +517,21 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     return OkStatus();
   }
 
-  // Calls `take` with the number and the serialized ShardMeta of each global snapshot, by ascending
-  // numbers.
-  Status EachGlobalSnapshot(const std::function<void(uint64_t, std::string_view)>& take) const {
-    const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
-    const rocksdb::Slice prefix(keys::kSnapshotBegin);
-    for (it->Seek(prefix); it->Valid() && it->key().starts_with(prefix); it->Next()) {
-      uint64_t number = 0;
-      if (keys::ParseNumbered(it->key().ToStringView(), keys::kSnapshotBegin, &number)) {
-        take(number, it->value().ToStringView());
-      }
-    }
-    return FromRocksdb(it->status(), "cannot read the snapshots of " + dir_);
-  }
-
-  Status NoSnapshot(uint64_t number) const {
-    return NotFound(
-        "%s contains no snapshot %d [TD4020]; hint: run tandem restore --list to see the "
-        "snapshots",
-        dir_, number);
-  }
-
-  // Returns the number of the global snapshot that was taken or restored last; 0: unknown.
-  StatusOr<uint64_t> Head() const {
-    std::string text;
-    const rocksdb::Status got = db_->Get({}, keys::kHead, &text);
-    if (got.IsNotFound()) return uint64_t{0};
-    TD_RETURN_IF_ERROR(FromRocksdb(got, "cannot read " + dir_));
-    uint64_t head = 0;
-    (void)absl::SimpleAtoi(text, &head);
-    return head;
-  }
-
-  // Returns the parent of a snapshot. `before`: the snapshots with lower numbers.
-  static uint64_t ParentOf(const ShardMeta& meta, const SnapshotLineage& before) {
-    return meta.has_parent() ? meta.parent() : before.newest();
-  }
-
-  // Adds to `batch`: the removal of global snapshots, the record of the new snapshot `number`
-  // (`made` null: there is none), and the changed parents of the others. Keeps the snapshot of an
-  // unfinished restore.
-  Status NameSnapshots(std::span<const uint64_t> removed, ShardMeta* made, uint64_t number,
-                       rocksdb::WriteBatch* batch) TD_REQUIRES(names_mu_) {
-    TD_REQUIRE(made == nullptr || number != 0);
+  // Calls SnapshotRecords::Change. Keeps the snapshot of an unfinished restore.
+  Status ChangeSnapshots(std::span<const uint64_t> removed, ShardMeta* made, uint64_t number,
+                         rocksdb::WriteBatch* batch) TD_REQUIRES(names_mu_) {
     TD_ASSIGN_OR_RETURN(const std::optional<LogBreak> unfinished, UnfinishedRestore());
-    TD_ASSIGN_OR_RETURN(const uint64_t head, Head());
-    std::set<uint64_t> gone(removed.begin(), removed.end());
-    if (unfinished) gone.erase(unfinished->snapshot);
-    gone.erase(number);
-    SnapshotLineage lineage;
-    std::map<uint64_t, ShardMeta> metas;
-    TD_RETURN_IF_ERROR(EachGlobalSnapshot([&](uint64_t n, std::string_view text) {
-      (void)metas[n].ParseFromArray(text.data(), static_cast<int>(text.size()));
-      lineage.Add(n, ParentOf(metas[n], lineage));
-    }));
-    uint64_t new_head = head == 0 ? lineage.newest() : head;
-    if (made != nullptr) {
-      uint64_t parent = lineage.Remaining(new_head, {number});
-      // A rebuilt state follows the newest predecessor that is not later.
-      while (made->rebuilt() && parent != 0 && metas[parent].version() > made->version()) {
-        parent = lineage.Remaining(parent, {parent});
-      }
-      lineage.Add(number, parent);
-      metas[number] = *made;
-      if (!made->rebuilt()) new_head = number;
-    }
-    new_head = lineage.Remaining(new_head, gone);
-    lineage.Remove(gone);
-    for (const uint64_t n : gone) (void)batch->Delete(keys::Snapshot(n));
-    for (const auto& [n, parent] : lineage.parents()) {
-      ShardMeta& meta = metas[n];
-      if (n != number && meta.has_parent() && meta.parent() == parent) continue;
-      if (n != number && !ValuesNumber(meta.values_file())) continue;  // a damaged record stays
-      meta.set_parent(parent);
-      (void)batch->Put(keys::Snapshot(n), meta.SerializeAsString());
-    }
-    (void)batch->Put(keys::kHead, std::to_string(new_head));
-    return OkStatus();
+    std::vector<uint64_t> gone(removed.begin(), removed.end());
+    if (unfinished) std::erase(gone, unfinished->snapshot);
+    return records_.Change(gone, made, number, batch);
   }
 
-  // Adds to `batch` the removal of the global snapshots that are no predecessors of the checkpoint
-  // `meta`. Removes none if the checkpoint does not list its predecessors.
-  Status KeepPredecessors(const ShardMeta& meta, rocksdb::WriteBatch* batch)
-      TD_REQUIRES(names_mu_) {
-    if (!meta.has_predecessors()) return OkStatus();
-    const auto& listed = meta.predecessors().number();
-    const std::set<uint64_t> kept(listed.begin(), listed.end());
-    std::vector<uint64_t> removed;
-    TD_RETURN_IF_ERROR(EachGlobalSnapshot([&](uint64_t number, std::string_view) {
-      if (!kept.contains(number)) removed.push_back(number);
-    }));
-    return NameSnapshots(removed, nullptr, 0, batch);
-  }
-
-  // Lists the predecessors of the present state in the record of a checkpoint.
-  Status ListPredecessors(ShardMeta* meta) {
-    TD_ASSIGN_OR_RETURN(const std::vector<StoredGlobalSnapshot> snapshots, GlobalSnapshots());
-    SnapshotNumbers* const numbers = meta->mutable_predecessors();
-    for (const StoredGlobalSnapshot& s : snapshots) {
-      if (!s.abandoned) numbers->add_number(s.number);
-    }
-    return OkStatus();
+  // Returns the record of the newest checkpoint; the default: there is none, or it is damaged.
+  ShardMeta CheckpointRecord() const {
+    std::string text;
+    ShardMeta meta;
+    if (db_->Get({}, keys::kMeta, &text).ok()) (void)meta.ParseFromString(text);
+    return meta;
   }
 
   // Removes the value files that neither `meta`, nor its base, nor a global snapshot names: files
@@ -656,7 +539,7 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
   void RemoveValuesBut(const ShardMeta& meta) const TD_REQUIRES(mu_) {
     std::set<std::string> needed = {meta.values_file(), meta.base().values_file(), pending_file_};
     bool known = true;
-    const Status listed = EachGlobalSnapshot([&](uint64_t, std::string_view text) {
+    const Status listed = records_.Each([&](uint64_t, std::string_view text) {
       ShardMeta snapshot;
       known &= snapshot.ParseFromArray(text.data(), static_cast<int>(text.size()));
       needed.insert(snapshot.values_file());
@@ -720,6 +603,7 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
   PersistentCounter synced_;
   std::atomic<uint64_t> last_entry_ = 0;  // number of the last written log entry
   LogMarks marks_;
+  SnapshotRecords records_;
   Mutex names_mu_;  // guards the records of global snapshots, the head and an unfinished restore
   Mutex mu_;        // acquired before names_mu_
   uint64_t last_file_ TD_GUARDED_BY(mu_) = 0;  // number of the newest value file

@@ -27,7 +27,12 @@ Status NoFolder() {
 DurableShard::DurableShard(Options options, Storage* storage, const Clock& clock,
                            const exec::Backend& backend, Device& device, Metrics& metrics)
     : aside_(std::move(options.aside)),
-      later_(std::move(options.later)),
+      later_([this, later = std::move(options.later)](std::function<void()> work) {
+        return later([this, work = std::move(work)] {
+          work();
+          logged_snapshots_.WriteAll();
+        });
+      }),
       pace_(options.pace),
       keep_(options.keep),
       restoring_{std::move(options.on_restore_begin), std::move(options.on_restore_end)},
@@ -42,7 +47,10 @@ DurableShard::DurableShard(Options options, Storage* storage, const Clock& clock
       checkpoint_time_(
           metrics.GetGauge("tandem_pserver_checkpoint_timestamp_seconds",
                            "Time of the last checkpoint written or read, in Unix time; 0: never")),
-      storage_(storage) {
+      storage_(storage),
+      logged_snapshots_([this](const SnapshotRecord& record, const SnapshotFn& copy) {
+        return WriteLoggedSnapshot(record, copy);
+      }) {
   Shard::Options& shard = options.shard;
   TD_REQUIRE((restoring_.begin == nullptr) == (restoring_.end == nullptr));
   if (storage_ != nullptr) {
@@ -52,8 +60,10 @@ DurableShard::DurableShard(Options options, Storage* storage, const Clock& clock
   }
   TD_REQUIRE(options.logged || !options.logs_snapshots);
   if (options.logs_snapshots) {
-    shard.on_logged_snapshot = [this](const SnapshotRecord& record, const SnapshotFn& copy) {
-      TakeLoggedSnapshot(record, copy);
+    // If no further function can wait, one that waits or runs writes the snapshot at its end.
+    shard.on_logged_snapshot = [this](const SnapshotRecord& record, SnapshotFn copy) {
+      logged_snapshots_.Add(record, std::move(copy));
+      (void)later_([] {});
     };
   }
   if (options.logged) {
@@ -111,6 +121,7 @@ Status DurableShard::StorageStatus() const {
 }
 
 StatusOr<SavedCheckpoint> DurableShard::WriteAside(const ShardSnapshot& image) {
+  logged_snapshots_.WriteAll();  // the checkpoint removes their entries from the log
   StatusOr<SavedCheckpoint> written;
   const auto write = [&] { written = Write(image); };
   aside_ ? aside_(write) : write();
@@ -235,23 +246,12 @@ void DurableShard::TakeGlobalSnapshot(
   shard_->global_snapshots().Take(job, std::move(order.request), begun);
 }
 
-void DurableShard::TakeLoggedSnapshot(const SnapshotRecord& record, const SnapshotFn& copy) {
-  const auto take = [this, record, copy]() -> Status {
-    TD_ASSIGN_OR_RETURN(const std::vector<StoredGlobalSnapshot> stored, GlobalSnapshots());
-    const auto is_it = [&record](const StoredGlobalSnapshot& s) {
-      return s.number == record.number;
-    };
-    if (std::any_of(stored.begin(), stored.end(), is_it)) return OkStatus();
-    return WriteGlobalSnapshot(record, {.copy = copy}).status();
-  };
-  auto wish =
-      std::make_shared<const CheckpointThrottle::Wish>(pace_, CheckpointThrottle::kPeriodic);
-  const auto write = [take, number = record.number, wish] {
-    const Status written = take();
-    LOG_IF(ERROR, !written.ok()) << "this standby does not have snapshot " << number << ": "
-                                 << ToString(written);
-  };
-  if (!later_(write).ok()) write();
+Status DurableShard::WriteLoggedSnapshot(const SnapshotRecord& record, const SnapshotFn& copy) {
+  TD_ASSIGN_OR_RETURN(const std::vector<StoredGlobalSnapshot> stored, GlobalSnapshots());
+  // The facts of an old record do not fit the later snapshots, and the rules may have removed it.
+  if (!stored.empty() && stored.back().number >= record.number) return OkStatus();
+  const CheckpointThrottle::Wish wish(pace_, CheckpointThrottle::kPeriodic);
+  return WriteGlobalSnapshot(record, {.copy = copy}).status();
 }
 
 void DurableShard::BeginRebuild(const GlobalSnapshotOrder& order) {
@@ -460,11 +460,15 @@ StatusOr<std::optional<ShardSnapshot>> DurableShard::LoadStored(
 
 StatusOr<uint64_t> DurableShard::Recover() {
   if (storage_ == nullptr) return uint64_t{0};
-  TD_ASSIGN_OR_RETURN(const std::vector<StoredGlobalSnapshot> stored, storage_->GlobalSnapshots());
-  if (!stored.empty()) shard_->global_snapshots().OnTaken(stored.back().number);
+  TD_ASSIGN_OR_RETURN(const uint64_t last_snapshot, storage_->LastSnapshotNumber());
+  shard_->global_snapshots().OnTaken(last_snapshot);
   Shard::Checkpoints checkpoints = shard_->checkpoints();
   TD_ASSIGN_OR_RETURN(const std::optional<LogBreak> unfinished, storage_->UnfinishedRestore());
-  if (unfinished) LoadReplaced(*unfinished);
+  if (unfinished) {
+    logged_snapshots_.Ignore(true);  // they are of the state before the restore
+    LoadReplaced(*unfinished);
+    logged_snapshots_.Ignore(false);
+  }
   TD_ASSIGN_OR_RETURN(const std::optional<ShardSnapshot> restored, LoadStored(unfinished));
   // Without initial values, no change was acknowledged, so the entries of the log are not needed.
   if (!restored) {
@@ -568,6 +572,7 @@ void DurableShard::ShortenLog() {
 
 void DurableShard::Close() {
   shard_->Shutdown();
+  logged_snapshots_.Clear();  // they use the shard
   if (log_ != nullptr) log_->Close();
 }
 

@@ -11,6 +11,7 @@
 
 #include "common/base/keep_rules.h"
 #include "pserver/disk/checkpoint_throttle.h"
+#include "pserver/shard/logged_snapshots.h"
 #include "pserver/shard/shard.h"
 #include "pserver/storage/group_commit_log.h"
 #include "pserver/storage/storage.h"
@@ -150,9 +151,9 @@ class DurableShard {
 
   StatusOr<SnapshotPart> WriteGlobalSnapshot(const SnapshotRecord& record,
                                              const PendingSnapshot& pending);
-  // Stores a global snapshot of a replayed log, unless the store has it from an earlier replay. If
-  // the thread of `later` is busy, writes the snapshot on the calling thread.
-  void TakeLoggedSnapshot(const SnapshotRecord& record, const SnapshotFn& copy);
+  // Stores a global snapshot of a replayed log, unless the store has it or a later one from an
+  // earlier replay.
+  Status WriteLoggedSnapshot(const SnapshotRecord& record, const SnapshotFn& copy);
   // Returns the numbers of the stored snapshots that may be removed when `record` is stored.
   // `rebuilt`: its state is made of a stored state and the log.
   StatusOr<std::vector<uint64_t>> RemovableSnapshots(const SnapshotRecord& record,
@@ -213,6 +214,7 @@ class DurableShard {
   };
   Mutex wanted_mu_;
   WantedSnapshot wanted_ TD_GUARDED_BY(wanted_mu_);
+  LoggedSnapshots logged_snapshots_;
   std::unique_ptr<GroupCommitLog> log_;
   std::unique_ptr<Shard> shard_;  // last member, so that it is destroyed before its log
 };

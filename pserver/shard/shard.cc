@@ -441,7 +441,14 @@ void Shard::Advance(Time begin, Ready& ready) {
   calls_.Wake(ready);
   const uint64_t every = options_.checkpoint_every_steps;
   const bool due = every != 0 && state_.version % every == 0 && !state_.journal.replaying();
-  if (due && options_.on_checkpoint) BeginCheckpoint(ready);
+  if (!due || !options_.on_checkpoint) return;
+  BeginCopy(
+      base_.TakesDelta(options_.checkpoint_deltas),
+      absl::StrFormat("a checkpoint of version %d", state_.version),
+      [this, version = state_.version](const SnapshotFn& copy) {
+        options_.on_checkpoint(version, copy);
+      },
+      ready);
 }
 
 void Shard::Break(const Status& status, Ready& ready) {
@@ -521,7 +528,16 @@ Status Shard::ReplayChange(ReplayQueue::Change change, Ready& ready) {
                 TD_REQUIRE(change.lost);  // an OrderRecord with supplied values is a PushRecord
                 return replay_push({r.header, {}}, {});
               },
-              [&](const SnapshotRecord& r) TD_REQUIRES(mu_) { return ReplaySnapshot(r, ready); }},
+              [&](const SnapshotRecord& r) TD_REQUIRES(mu_) {
+                hold_.OnTaken(r.number);
+                if (options_.on_logged_snapshot == nullptr) return OkStatus();
+                const auto take = [this, r](const SnapshotFn& copy) {
+                  options_.on_logged_snapshot(r, copy);
+                };
+                // The state is complete without the snapshot.
+                BeginCopy(/*delta=*/false, absl::StrFormat("snapshot %d", r.number), take, ready);
+                return OkStatus();
+              }},
       change.entry.record);
 }
 
@@ -645,32 +661,18 @@ void Shard::Shutdown() {
 
 // ---- Snapshots and information ------------------------------------------------------------------
 
-void Shard::BeginCheckpoint(Ready& ready) {
-  StatusOr<Snapshotter::Copy> copy =
-      snapshotter_.Begin(base_.TakesDelta(options_.checkpoint_deltas), migrations_.moves());
+void Shard::BeginCopy(bool delta, const std::string& what, std::function<void(SnapshotFn)> then,
+                      Ready& ready) {
+  StatusOr<Snapshotter::Copy> copy = snapshotter_.Begin(delta, migrations_.moves());
   if (!copy.ok()) {
-    LOG(ERROR) << "cannot write a checkpoint of version " << state_.version << ": "
-               << ToString(copy.status());
+    LOG(ERROR) << "cannot write " << what << ": " << ToString(copy.status());
     return;
   }
-  ready.push_back([this, version = state_.version,
-                   copy = checkpoints().CopyOf(*std::move(copy))](const Status& written) mutable {
+  ready.push_back([copy = checkpoints().CopyOf(*std::move(copy)),
+                   then = std::move(then)](const Status& written) mutable {
     const SnapshotFn now = std::exchange(copy, nullptr);
-    if (written.ok()) options_.on_checkpoint(version, now);
+    if (written.ok()) then(now);
   });
-}
-
-Status Shard::ReplaySnapshot(const SnapshotRecord& record, Ready& ready) {
-  hold_.OnTaken(record.number);
-  if (options_.on_logged_snapshot == nullptr) return OkStatus();
-  TD_ASSIGN_OR_RETURN(Snapshotter::Copy copy,
-                      snapshotter_.Begin(/*delta=*/false, migrations_.moves()));
-  ready.push_back(
-      [this, record, copy = checkpoints().CopyOf(std::move(copy))](const Status& written) mutable {
-        const SnapshotFn now = std::exchange(copy, nullptr);
-        if (written.ok()) options_.on_logged_snapshot(record, now);
-      });
-  return OkStatus();
 }
 
 void Shard::TryGlobalSnapshot(Ready& ready) {

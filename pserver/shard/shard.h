@@ -205,11 +205,13 @@ class Shard {
   Status ReplayChange(ReplayQueue::Change change, Ready& ready) TD_REQUIRES(mu_);
 
   // ---- Snapshots --------------------------------------------------------------------------------
-  void BeginCheckpoint(Ready& ready) TD_REQUIRES(mu_);
+  // Begins a copy of the state, and then calls `then` with the function that makes the copy. Logs
+  // an error if the copy cannot begin. `what`: its name in the message.
+  void BeginCopy(bool delta, const std::string& what, std::function<void(SnapshotFn)> then,
+                 Ready& ready) TD_REQUIRES(mu_);
   // Makes the ordered global snapshot if all its pushes are accepted. Ends the hold if the snapshot
   // is impossible.
   void TryGlobalSnapshot(Ready& ready) TD_REQUIRES(mu_);
-  Status ReplaySnapshot(const SnapshotRecord& record, Ready& ready) TD_REQUIRES(mu_);
   // Passes the reason to the call that ordered the snapshot of the ended hold, if there is such a
   // call.
   void OnHoldEnded(std::optional<GlobalSnapshotHold::Ended> ended, Ready& ready) TD_REQUIRES(mu_);

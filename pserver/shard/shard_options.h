@@ -30,8 +30,8 @@ struct ShardOptions {
   // not block for long.
   std::function<void(uint64_t version, SnapshotFn)> on_checkpoint;
   // Takes a global snapshot that the replayed log has (SnapshotRecord), with a function that copies
-  // the state. null: the log has no snapshots, because no other server replays it, or this server
-  // does not take them.
+  // the state. Must not block. null: the log has no snapshots, because no other server replays it,
+  // or this server does not take them.
   std::function<void(const SnapshotRecord&, SnapshotFn)> on_logged_snapshot;
   // Called while calls wait for an unresponsive trainer. `silent`: time since the last call of the
   // trainer.

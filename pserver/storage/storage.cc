@@ -17,4 +17,9 @@ StatusOr<ShardSnapshot> Storage::ReadGlobalSnapshot(uint64_t number) {
   return std::move(assembler.snapshot());
 }
 
+StatusOr<uint64_t> Storage::LastSnapshotNumber() {
+  TD_ASSIGN_OR_RETURN(const std::vector<StoredGlobalSnapshot> stored, GlobalSnapshots());
+  return stored.empty() ? 0 : stored.back().number;
+}
+
 }  // namespace tandem::pserver

@@ -51,6 +51,9 @@ class Storage {
   StatusOr<ShardSnapshot> ReadGlobalSnapshot(uint64_t number);
   // Returns the stored snapshots by ascending numbers.
   virtual StatusOr<std::vector<StoredGlobalSnapshot>> GlobalSnapshots() = 0;
+  // Returns the highest known number of a snapshot, also of removed ones and of those that only
+  // another server has whose checkpoint was installed; 0: none.
+  virtual StatusOr<uint64_t> LastSnapshotNumber();
 
   // ---- WAL: changes since the checkpoint --------------------------------------------------------
   // Adds entries in one write and returns the written bytes. After OK, the entries survive the

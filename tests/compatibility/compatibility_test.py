@@ -36,26 +36,34 @@ class Files(unittest.TestCase):
                         states.STATES[name]().check(folder, content, self)
 
 
-def messages_of(files):
-    """The messages of a FileDescriptorSet, by their full names, also those within messages."""
-    found = {}
+def parts_of(files):
+    """The messages and the enumerations of a FileDescriptorSet, by their full names, also those within
+    messages."""
+    messages, enums = {}, {}
 
     def add(prefix, message):
-        found[f"{prefix}.{message.name}"] = message
+        name = f"{prefix}.{message.name}"
+        messages[name] = message
+        enums.update({f"{name}.{e.name}": e for e in message.enum_type})
         for inner in message.nested_type:
-            add(f"{prefix}.{message.name}", inner)
+            add(name, inner)
 
     for file in files.file:
+        enums.update({f"{file.package}.{e.name}": e for e in file.enum_type})
         for message in file.message_type:
             add(file.package, message)
-    return found
+    return messages, enums
+
+
+def oneof_of(message, field):
+    return message.oneof_decl[field.oneof_index].name if field.HasField("oneof_index") else ""
 
 
 def changes(old, new):
     """What a message of `old` has that `new` reads in another way: fields, values of enumerations, calls."""
     wrong = []
-    now = messages_of(new)
-    for name, message in messages_of(old).items():
+    (messages, enums), (now, enums_now) = parts_of(old), parts_of(new)
+    for name, message in messages.items():
         if name not in now:
             wrong.append(f"message {name} is missing")
             continue
@@ -68,6 +76,8 @@ def changes(old, new):
                     wrong.append(f"{name}: field {field.number} ({field.name}) is missing and not reserved")
             elif (field.type, field.label, field.type_name) != (other.type, other.label, other.type_name):
                 wrong.append(f"{name}: field {field.number} ({field.name}) has another type")
+            elif (field.default_value, oneof_of(message, field)) != (other.default_value, oneof_of(now[name], other)):
+                wrong.append(f"{name}: field {field.number} ({field.name}) has another default or group")
             elif field.name != other.name:
                 wrong.append(f"{name}: field {field.number} ({field.name}) is {other.name} now")
     for file in old.file:
@@ -77,12 +87,11 @@ def changes(old, new):
             for method in service.method:
                 if services.get(service.name, {}).get(method.name) != (method.input_type, method.output_type):
                     wrong.append(f"call {service.name}.{method.name} is missing or has other messages")
-        values = {e.name: {v.number: v.name for v in e.value}
-                  for f in new.file if f.package == file.package for e in f.enum_type}
-        for enum in file.enum_type:
-            for value in enum.value:
-                if values.get(enum.name, {}).get(value.number) != value.name:
-                    wrong.append(f"{enum.name}: value {value.number} ({value.name}) is another one")
+    for name, enum in enums.items():
+        values = {v.number: v.name for v in enums_now[name].value} if name in enums_now else {}
+        for value in enum.value:
+            if values.get(value.number) != value.name:
+                wrong.append(f"{name}: value {value.number} ({value.name}) is another one")
     return wrong
 
 
@@ -105,17 +114,16 @@ class Wire(unittest.TestCase):
     def test_the_messages_of_each_release_keep_their_meaning(self):
         for version in VERSIONS:
             old = self.read(os.path.join(FOLDER, version, "wire.desc"))
-            self.assertGreater(len(messages_of(old)), 50)
+            self.assertGreater(len(parts_of(old)[0]), 50)
             self.assertEqual(changes(old, self.present()), [], version)
 
     def test_each_kind_of_change_is_found(self):
         old = self.present()
 
-        def changed(change):
+        def changed(change, name="pserver"):
             new = descriptor_pb2.FileDescriptorSet()
             new.CopyFrom(old)
-            file = next(f for f in new.file if f.name == "proto/pserver.proto")
-            change(file)
+            change(next(f for f in new.file if f.name == f"proto/{name}.proto"))
             return changes(old, new)
 
         def message(file, name):
@@ -130,6 +138,11 @@ class Wire(unittest.TestCase):
                        lambda f: f.service[0].method.pop(),
                        lambda f: f.enum_type[0].value.pop()):
             self.assertNotEqual(changed(change), [])
+
+        def drop_inner_value(file):
+            next(m for m in file.message_type if m.enum_type).enum_type[0].value.pop()
+
+        self.assertNotEqual(changed(drop_inner_value, "job"), [])
 
 
 if __name__ == "__main__":

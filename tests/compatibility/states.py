@@ -193,7 +193,7 @@ checkpoint {{ dir: "checkpoints" every_steps: 6 }}
 
     def check(self, folder, expected, test):
         test.assertEqual(self.digests(folder), expected["digests"])
-        test.assertRegex(self.train(folder, 9), r"(?i)resum|step 6")
+        test.assertIn("resumed at step 6 of 9", self.train(folder, 9))
 
 
 class JobRecord:
@@ -218,5 +218,31 @@ class JobRecord:
         test.assertEqual([e["event"] for e in self.events(folder)], expected["events"])
 
 
+class Standbys:
+    """The directories of a pserver and its standby, of a job that has ended."""
+
+    @staticmethod
+    def train(folder, steps):
+        job = Checkpoint.job(folder, steps)
+        log = os.path.join(folder, "log")
+        shutil.rmtree(log, ignore_errors=True)
+        run("tandemrun", "--servers=1", "--standbys=1", "--workers=1", "--log_dir=" + log,
+            "--pserver_data_dir=" + os.path.join(folder, "state"), job)
+        with open(os.path.join(log, "workerlog.0")) as file:
+            return file.read()
+
+    def make(self, folder):
+        self.train(folder, 6)
+        for name in os.listdir(folder):
+            if name != "state":
+                path = os.path.join(folder, name)
+                shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+        return {"steps": 6}
+
+    def check(self, folder, expected, test):
+        text = self.train(folder, expected["steps"] + 3)
+        test.assertIn(f"resumed at step {expected['steps']} of", text)
+
+
 STATES = {"log": Log, "delta": Delta, "snapshots": Snapshots, "moved": Moved, "checkpoint": Checkpoint,
-          "job_record": JobRecord}
+          "job_record": JobRecord, "standbys": Standbys}

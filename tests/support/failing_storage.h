@@ -30,6 +30,7 @@ class FailingStorage final : public pserver::Storage {
   Status ReadGlobalSnapshot(uint64_t number, pserver::SnapshotSink& sink) override {
     return storage_.ReadGlobalSnapshot(number, sink);
   }
+  StatusOr<uint64_t> LastSnapshotNumber() override { return storage_.LastSnapshotNumber(); }
   StatusOr<std::vector<pserver::StoredGlobalSnapshot>> GlobalSnapshots() override {
     return storage_.GlobalSnapshots();
   }

@@ -108,6 +108,13 @@ class FollowerStateTest : public ShardFixture {
     for (const StoredGlobalSnapshot& s : stored) numbers.push_back(s.number);
     return numbers;
   }
+  // Installs the checkpoint of `from` in `to`.
+  static void Install(Storage& from, Storage& to) {
+    const OpenedCheckpoint opened = *from.files()->OpenCheckpoint();
+    const std::string path = to.files()->NewValuesFile();
+    std::filesystem::copy_file(absl::StrFormat("/proc/self/fd/%d", opened.values.get()), path);
+    ASSERT_TRUE(to.files()->InstallCheckpoint(opened.record, path, kTerm).ok());
+  }
   // Starts the standby again on its directory.
   void Restart() {
     state_.reset();
@@ -240,22 +247,90 @@ TEST_F(FollowerStateTest, AStandbyTakesTheSnapshotsOfItsPrimary) {
 TEST_F(FollowerStateTest, ASnapshotThatAKillPreventedIsTakenAtTheNextStart) {
   InsertSnapshot(2, {.number = 4});
   InsertSnapshot(4, {.number = 6, .time_us = 0, .complete = 4, .whole = {4}});
-  ASSERT_TRUE(state_->Append(Entries(0, 8)).ok());
-  parts_->saves.erase(parts_->saves.begin() + 1, parts_->saves.end());
+  ASSERT_TRUE(state_->Append(Entries(0, 3)).ok());
   parts_->Save();
   EXPECT_THAT(Snapshots(), testing::ElementsAre(4));
+  ASSERT_TRUE(state_->Append(Entries(3, 8)).ok());
+  parts_->saves.clear();
   Restart();
   parts_->Save();
   EXPECT_THAT(Snapshots(), testing::ElementsAre(4, 6));
   EXPECT_EQ(disk_->ReadGlobalSnapshot(6)->version, 3u);
 }
 
-TEST_F(FollowerStateTest, ASnapshotIsWrittenAtOnceIfNoSaveCanWait) {
+TEST_F(FollowerStateTest, SnapshotsThatWaitAreWrittenInTheOrderOfTheLog) {
+  InsertSnapshot(2, {.number = 4});
+  InsertSnapshot(4, {.number = 6});
+  ASSERT_TRUE(state_->Append(Entries(0, 3)).ok());  // waits in `saves`
+  parts_->busy = true;                              // no save can wait beside it
+  ASSERT_TRUE(state_->Append(Entries(3, 8)).ok());
+  EXPECT_THAT(Snapshots(), testing::IsEmpty());
+  parts_->busy = false;
+  parts_->Save();
+  EXPECT_THAT(Snapshots(), testing::ElementsAre(4, 6));
+  EXPECT_EQ(disk_->ReadGlobalSnapshot(4)->version, 2u);
+  EXPECT_EQ(disk_->ReadGlobalSnapshot(6)->version, 3u);
+}
+
+TEST_F(FollowerStateTest, ACheckpointWaitsForTheSnapshotsBeforeIt) {
   InsertSnapshot(3, {.number = 5});
-  parts_->busy = true;
   ASSERT_TRUE(state_->Append(Entries(0, 7)).ok());
+  EXPECT_THAT(Snapshots(), testing::IsEmpty());
+  ASSERT_TRUE(parts_->durable().Save().ok());
   EXPECT_THAT(Snapshots(), testing::ElementsAre(5));
-  EXPECT_EQ(disk_->ReadGlobalSnapshot(5)->version, 3u);
+}
+
+// The rules have removed snapshot 4 since, and the log still has its entry.
+TEST_F(FollowerStateTest, ARemovedSnapshotDoesNotComeBackAtARestart) {
+  InsertSnapshot(1, {.number = 4});
+  InsertSnapshot(3, {.number = 5, .time_us = 0, .complete = 4, .whole = {4}});
+  InsertSnapshot(5, {.number = 6, .time_us = 0, .complete = 5, .whole = {4, 5}});
+  ASSERT_TRUE(state_->Append(Entries(0, 9)).ok());
+  parts_->Save();
+  EXPECT_THAT(Snapshots(), testing::ElementsAre(5, 6));  // SnapshotKeep: last=2
+  Restart();
+  parts_->Save();
+  const std::vector<StoredGlobalSnapshot> stored = *disk_->GlobalSnapshots();
+  ASSERT_EQ(stored.size(), 2u);
+  for (const StoredGlobalSnapshot& s : stored) EXPECT_FALSE(s.abandoned) << s.number;
+  EXPECT_EQ(parts_->durable().shard().Info().last_snapshot, 6u);
+}
+
+// A member whose checkpoint came from another one has fewer snapshots, but lists those of the
+// other.
+TEST_F(FollowerStateTest, TheListOfSnapshotsSurvivesAMemberWithoutThem) {
+  const ShardSnapshot image = *shard_->checkpoints().Take();
+  for (const uint64_t number : {2, 3}) {
+    ASSERT_TRUE(storage_->WriteGlobalSnapshot({.number = number, .time_us = 7}, image, {}).ok());
+  }
+  ASSERT_TRUE(storage_->Write(image).ok());
+  const std::unique_ptr<Storage> other = *OpenRocksdbStorage(dir_ + "/other");
+  Install(*storage_, *other);
+  EXPECT_TRUE(other->GlobalSnapshots()->empty());
+  EXPECT_EQ(*other->LastSnapshotNumber(), 3u);
+  ASSERT_TRUE(other->Write(image).ok());
+  Install(*other, *storage_);
+  EXPECT_THAT(Snapshots(), testing::ElementsAre(2, 3));
+  // A snapshot of another time is another one, although it has the same number.
+  ASSERT_TRUE(storage_->WriteGlobalSnapshot({.number = 3, .time_us = 8}, image, {}).ok());
+  Install(*other, *storage_);
+  EXPECT_THAT(Snapshots(), testing::ElementsAre(2));
+}
+
+// The member was killed in the midst of a restore that the new primary does not know.
+TEST_F(FollowerStateTest, AFetchedCheckpointEndsAnUnfinishedRestore) {
+  const ShardSnapshot image = *shard_->checkpoints().Take();
+  for (const uint64_t number : {2, 3}) {
+    ASSERT_TRUE(storage_->WriteGlobalSnapshot({.number = number}, image, {}).ok());
+  }
+  ASSERT_TRUE(storage_->Write(image).ok());
+  const std::unique_ptr<Storage> other = *OpenRocksdbStorage(dir_ + "/other");
+  Install(*storage_, *other);
+  ASSERT_TRUE(storage_->BeginRestore({.number = image.log_number, .snapshot = 2}).ok());
+  Install(*other, *storage_);
+  const std::vector<StoredGlobalSnapshot> stored = *disk_->GlobalSnapshots();
+  ASSERT_EQ(stored.size(), 2u);
+  for (const StoredGlobalSnapshot& s : stored) EXPECT_FALSE(s.abandoned) << s.number;
 }
 
 // The primary restored snapshot 2 or has never stored 5, so they are of another state.
@@ -273,10 +348,7 @@ TEST_F(FollowerStateTest, AFetchedCheckpointKeepsOnlyTheSnapshotsBeforeIt) {
   ASSERT_TRUE(primary->BeginRestore({.number = 9, .snapshot = 2}).ok());
   ASSERT_TRUE(primary->WriteGlobalSnapshot({.number = 6}, image, {}).ok());
   ASSERT_TRUE(primary->Write(image).ok());
-  const OpenedCheckpoint opened = *primary->files()->OpenCheckpoint();
-  const std::string path = storage_->files()->NewValuesFile();
-  std::filesystem::copy_file(absl::StrFormat("/proc/self/fd/%d", opened.values.get()), path);
-  ASSERT_TRUE(storage_->files()->InstallCheckpoint(opened.record, path, kTerm).ok());
+  Install(*primary, *storage_);
   EXPECT_THAT(Snapshots(), testing::ElementsAre(2));
   ASSERT_TRUE(storage_->WriteGlobalSnapshot({.number = 7}, image, {}).ok());
   const std::vector<StoredGlobalSnapshot> stored = *disk_->GlobalSnapshots();
