@@ -125,6 +125,15 @@ LogTerm Pserver::term() const {
   return source == nullptr ? LogTerm() : source->term();
 }
 
+Status Pserver::HandOver(Time deadline) {
+  ServerParts& parts = *impl_->parts;
+  TD_REQUIRE(parts.source() != nullptr);
+  impl_->front->StopServing();
+  parts.durable().shard().Shutdown();
+  TD_RETURN_IF_ERROR(parts.AwaitLogged());
+  return parts.source()->AwaitStandbys(deadline);
+}
+
 void Pserver::GiveUp(Time deadline) {
   impl_->front->StopServing();
   impl_->parts->End();

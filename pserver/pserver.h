@@ -148,6 +148,11 @@ class Pserver {
   // values, and returns the status of the write. Fails waiting calls with UNAVAILABLE. Ends calls
   // in progress by `deadline`.
   Status Drain(Time deadline);
+  // Accepts no further push, and waits until a majority of the members has all log entries. All
+  // waiting calls fail with UNAVAILABLE. The caller must then call GiveUp. DEADLINE_EXCEEDED: the
+  // standbys lack entries at `deadline`; UNAVAILABLE: the log cannot be written. REQUIRES: the
+  // server has standbys.
+  Status HandOver(Time deadline);
   // Stops serving after PserverOptions::on_failure was called. Fails all waiting calls; calls that
   // wait for the failed storage receive the error of the storage. Ends calls in progress by
   // `deadline`.

@@ -36,7 +36,11 @@ int Fail(const Status& status, std::optional<ExitCode> code = std::nullopt) {
 struct End {
   Status why;  // OK: a request to stop
   std::optional<ExitCode> code;
+  bool handed_over = false;  // the standbys have all log entries of this primary
 };
+
+// Time for which a primary waits for its standbys before it hands over to one of them.
+constexpr Duration kHandOverTime = std::chrono::seconds(20);
 
 // The reason why the process must end. Only the first call of Ask has an effect; Wait blocks until
 // this call.
@@ -129,6 +133,7 @@ class ServerProcess {
   Status ServePages();
   void OnCommand(const MemberCommand& command, MemberChannel& channel);
   Status Follow(Standby& standby, const MemberCommand& command);
+  void HandOver();
   MemberReport Report() const;
   http::StatusDocument Document() const;
   // Makes `pserver` the server, or ends the process if it is an error.
@@ -255,6 +260,7 @@ void ServerProcess::OnCommand(const MemberCommand& command, MemberChannel& chann
   if (command.kind == Kind::kRefuse) {
     return end_.Ask({FailedPrecondition("%s", command.text), std::nullopt});
   }
+  if (command.kind == Kind::kHandOver) return HandOver();
   if (standby == nullptr) {
     return end_.Ask({FailedPrecondition("this process is the primary already"), std::nullopt});
   }
@@ -273,6 +279,19 @@ Status ServerProcess::Follow(Standby& standby, const MemberCommand& command) {
   TD_ASSIGN_OR_RETURN(const Endpoint primary, ParseEndpoint(command.text));
   LOG(INFO) << "following the primary at " << command.text;
   return standby.Follow(primary, command.number);
+}
+
+void ServerProcess::HandOver() {
+  std::shared_ptr<Pserver> pserver;
+  {
+    MutexLock lock(mu_);
+    pserver = pserver_;
+  }
+  if (pserver == nullptr) return;  // this member is not the primary
+  const Status status = pserver->HandOver(SteadyNow() + kHandOverTime);
+  LOG_IF(WARNING, !status.ok()) << "the standbys do not have all log entries: " << ToString(status);
+  // tandemrun starts the process again after this exit code, and chooses the latest member.
+  end_.Ask({status, kExitStorage, /*handed_over=*/status.ok()});
 }
 
 MemberReport ServerProcess::Report() const {
@@ -331,6 +350,13 @@ int ServerProcess::Finish(const End& end) {
   {
     MutexLock lock(mu_);
     pserver = pserver_;
+  }
+  if (end.handed_over) {
+    pserver->GiveUp(SteadyNow() + std::chrono::seconds(1));
+    std::printf("tandem-pserver %d hands over to a standby at version %llu\n", server_.index,
+                static_cast<unsigned long long>(pserver->Info().version));
+    std::fflush(stdout);
+    return *end.code;
   }
   if (!end.why.ok()) {
     if (pserver != nullptr) pserver->GiveUp(SteadyNow() + std::chrono::seconds(1));

@@ -15,7 +15,8 @@ namespace tandem {
 namespace {
 
 constexpr char kReport[] = "report", kHold[] = "hold", kFollow[] = "follow", kBegin[] = "begin",
-               kPromote[] = "promote", kRefuse[] = "refuse", kState[] = "state";
+               kPromote[] = "promote", kHandOver[] = "hand_over", kRefuse[] = "refuse",
+               kState[] = "state";
 
 Status BadMessage(const std::string& text) {
   return InvalidArgument("\"%s\" is not a message between tandemrun and a pserver", text);
@@ -41,6 +42,8 @@ std::string Encode(const MemberCommand& command) {
       return kBegin;
     case MemberCommand::Kind::kPromote:
       return absl::StrFormat("%s %d", kPromote, command.number);
+    case MemberCommand::Kind::kHandOver:
+      return absl::StrFormat("%s %d", kHandOver, command.number);
     case MemberCommand::Kind::kRefuse:
       break;
   }
@@ -64,11 +67,9 @@ StatusOr<MemberCommand> DecodeMemberCommand(const std::string& text) {
     return command;
   }
   using Kind = MemberCommand::Kind;
-  const std::pair<const char*, Kind> kinds[] = {{kReport, Kind::kReport},
-                                                {kHold, Kind::kHold},
-                                                {kFollow, Kind::kFollow},
-                                                {kBegin, Kind::kBegin},
-                                                {kPromote, Kind::kPromote}};
+  const std::pair<const char*, Kind> kinds[] = {
+      {kReport, Kind::kReport}, {kHold, Kind::kHold},       {kFollow, Kind::kFollow},
+      {kBegin, Kind::kBegin},   {kPromote, Kind::kPromote}, {kHandOver, Kind::kHandOver}};
   const auto* const found =
       std::ranges::find_if(kinds, [&word](const auto& kind) { return word == kind.first; });
   if (found == std::end(kinds)) return BadMessage(text);

@@ -23,7 +23,9 @@ struct MemberCommand {
                // all earlier commands of this run of the job; the standby identifies itself with it
     kBegin,    // the member becomes the first primary of the server, which has no state yet
     kPromote,  // the member becomes the primary; `number` is the number of its term
-    kRefuse    // the process of the member ends with the error `text`
+    kHandOver,  // the primary accepts no further push, waits until a majority of the members has
+                // all its log entries, and ends
+    kRefuse     // the process of the member ends with the error `text`
   };
   Kind kind = Kind::kReport;
   uint64_t number = 0;

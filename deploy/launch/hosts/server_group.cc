@@ -40,7 +40,7 @@ void ServerGroup::OnEnded(int member) {
   Of(member) = {.furthest = Of(member).furthest};
   if (member != primary_) return;
   primary_ = -1;
-  serving_ = false;
+  serving_ = handing_over_ = false;
   for (Member& m : members_) m.follows = false;
   // Begins a new election, which ignores earlier reports: since its last report, a member may have
   // stored further log entries.
@@ -50,6 +50,12 @@ void ServerGroup::OnEnded(int member) {
 void ServerGroup::OnClosed(int member) {
   TD_REQUIRE(Of(member).running);
   Of(member).closed = true;
+}
+
+ServerGroup::Command ServerGroup::HandOver() {
+  TD_REQUIRE(serving_);
+  handing_over_ = true;
+  return {primary_, {MemberCommand::Kind::kHandOver, 0, ""}};
 }
 
 bool ServerGroup::OnReport(int member, const MemberReport& report) {
@@ -88,7 +94,8 @@ std::vector<ServerGroup::Command> ServerGroup::Ping() {
 
 int ServerGroup::LimitOf(int member) const {
   TD_REQUIRE(member >= 0 && static_cast<size_t>(member) < members_.size());
-  if (members_[static_cast<size_t>(member)].closed) return kUnansweredMaxEnd;
+  const bool ends = member == primary_ && handing_over_;
+  if (ends || members_[static_cast<size_t>(member)].closed) return kUnansweredMaxEnd;
   // A member that must stop following may have to end a write before it answers.
   const bool holds = members_[static_cast<size_t>(member)].held_at != 0;
   if (holds || (member == primary_ && !serving_)) {

@@ -69,6 +69,13 @@ class ServerGroup {
   std::vector<Command> Next();
   // Returns a request for a report to each running member. The caller calls Ping once per second.
   std::vector<Command> Ping();
+  // Returns the command with which the primary ends after its standbys have all its log entries.
+  // REQUIRES: serving().
+  Command HandOver();
+  // Returns whether HandOver was called and the primary has not ended since.
+  bool handing_over() const { return handing_over_; }
+  // Returns whether a push is acknowledged only after a majority of the members has logged it.
+  bool quorum() const { return options_.quorum; }
   // Returns whether the member runs and hangs: it has replied before, but not to the last requests.
   bool Hangs(int member) const;
   // Returns the number of requests that the member may leave unanswered now.
@@ -128,7 +135,8 @@ class ServerGroup {
   const Options options_;
   std::vector<Member> members_;
   int primary_ = -1;
-  bool serving_ = false;    // true: the chosen member serves
+  bool serving_ = false;  // true: the chosen member serves
+  bool handing_over_ = false;
   int choices_ = 0;         // number of choices of a primary since the launcher started
   bool had_state_ = false;  // true: a member has reported a state since the launcher started
   std::string refused_;     // why no member can become the primary; "": no obstacle is known

@@ -73,6 +73,7 @@ std::string ServerGroups::ObstacleToPromotion(int server, int restarts, int max_
   }
   const ServerGroup& group = GroupOf(server);
   if (killed_.contains({server, group.primary()})) return "its primary was killed a moment ago";
+  if (group.handing_over()) return "its primary hands over to a standby now";
   bool standby = false;
   for (int m = 0; Has(server, m); ++m) standby = standby || (m != group.primary() && group.runs(m));
   if (!standby) return "no standby is running";
@@ -137,7 +138,17 @@ std::vector<AddressedOrder> ServerGroups::LoseHost(int host) {
 std::vector<AddressedOrder> ServerGroups::Promote(int server) {
   TD_REQUIRE(Has(server, 0) && GroupOf(server).serving());
   Orders orders;
-  Kill(server, GroupOf(server).primary(), "replaced", "tandem promote", 0, orders);
+  ServerGroup& group = GroupOf(server);
+  if (group.quorum()) {
+    Kill(server, group.primary(), "replaced", "tandem promote", 0, orders);
+    return orders;
+  }
+  // The primary may have acknowledged pushes that no standby has yet.
+  JobOrder note{.kind = Kind::kNote};
+  note.shown = absl::StrFormat("tandem promote: %s hands over to a standby",
+                               NameOf(server, group.primary()));
+  orders.push_back({AddressedOrder::kAll, std::move(note)});
+  Send(server, {group.HandOver()}, orders);
   return orders;
 }
 

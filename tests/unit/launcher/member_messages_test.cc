@@ -15,6 +15,7 @@ TEST(MemberMessagesTest, CommandsAndReportsKeepTheirContent) {
       {Kind::kReport, 12, ""},
       {Kind::kBegin, 0, ""},
       {Kind::kPromote, UINT64_MAX, ""},
+      {Kind::kHandOver, 0, ""},
       {Kind::kRefuse, 0, "the state of pserver 0 is lost [TD4030]; hint: do it"}};
   for (const MemberCommand& c : commands) {
     const StatusOr<MemberCommand> read = DecodeMemberCommand(Encode(c));

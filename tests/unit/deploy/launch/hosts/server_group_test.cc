@@ -230,6 +230,24 @@ TEST(ServerGroupTest, WithoutAQuorumTheLatestOfAllMembersIsPromoted) {
   m.Obey(2, Kind::kPromote);
 }
 
+TEST(ServerGroupTest, APrimaryThatHandsOverHasTimeForItsStandbys) {
+  Members m(2, /*quorum=*/false);
+  for (int i = 0; i < 2; ++i) m.Give(i, 1000, 5);
+  for (int i = 0; i < 2; ++i) m.Answer(i);
+  m.Obey(0, Kind::kPromote);
+  EXPECT_FALSE(m.group.handing_over());
+  const ServerGroup::Command command = m.group.HandOver();
+  EXPECT_EQ(command.member, 0);
+  EXPECT_EQ(command.command.kind, Kind::kHandOver);
+  EXPECT_TRUE(m.group.handing_over());
+  for (int i = 0; i < ServerGroup::kUnansweredMaxEnd; ++i) m.Take(m.group.Ping());
+  EXPECT_FALSE(m.group.Hangs(0));
+  m.Take(m.group.Ping());
+  EXPECT_TRUE(m.group.Hangs(0));
+  m.End(0);
+  EXPECT_FALSE(m.group.handing_over());
+}
+
 TEST(ServerGroupTest, AMemberWhoseDiskLostEntriesWaitsForTheOthers) {
   Members m(2);
   m.Give(0, /*term=*/1000, /*last=*/5);

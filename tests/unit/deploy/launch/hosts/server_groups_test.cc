@@ -214,6 +214,9 @@ class Members {
         return Serve(m, 1);
       case Command::kPromote:
         return Serve(m, command.number);
+      case Command::kHandOver:  // only with asynchronous replication, which this test lacks
+        wrong_ = "a primary hands over";
+        return;
       case Command::kRefuse:
         wrong_ = command.text;
     }
