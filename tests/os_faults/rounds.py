@@ -28,6 +28,7 @@ KNOWN = {"libxsmm": "libxsmm 1.17 crashes if it gets no memory for its code",
          "ev_epoll1_linux.cc": "gRPC 1.51 aborts if it gets no epoll set, or no watch in it",
          "statusor.cc": "gRPC 1.51 aborts if it gets no event descriptor",
          "Waiting for thread pool to idle": "gRPC 1.51 waits for a thread that it did not get",
+         "rpc::MakeChannel": "gRPC 1.51 does not report a thread that it did not get",
          "low_level_alloc.cc": "Abseil aborts if it gets no memory for its cords and traces",
          "libgomp: Thread creation failed": "libgomp exits with code 1 if it gets no thread"}
 
@@ -87,6 +88,11 @@ class Rounds:
                 verdict.reached = places[0]
                 self.ending(workload, folder, outcome, verdict,
                             lambda: _unnamed(fault, places[0], outcome.screen))
+                # A checkpoint whose removal fails has no manifest any more.
+                if fault.call in faults.OF_FILES and fault.call != "unlink" and \
+                        isinstance(workload, workloads.Job):
+                    verdict.findings += [("damaged checkpoint", text) for text
+                                         in workloads.damaged_checkpoints(folder)]
             again = workload.run(folder, {})
             self.again(workload, folder, again, verdict)
         finally:
@@ -105,7 +111,7 @@ class Rounds:
         # A later tandemrun removes a directory of sockets that this one could not remove.
         place = verdict.reached
         removes = place and place.program == "tandemrun" and \
-            place.call in ("unlink", "readdir", "opendir")
+            place.call in ("unlink", "readdir", "opendir", "open") and "/run" in place.path
         for thing in outcome.left:
             if not (removes and thing.startswith("socket")):
                 add("left " + thing.split()[0], f"{thing}\n{tail}")
@@ -113,7 +119,7 @@ class Rounds:
         if outcome.code is None:
             add("hang", f"still running after {workloads.DEADLINE_S} s\n{tail}")
         elif crash:
-            add("crash", f"exit code {outcome.code}: {crash}\n{tail}")
+            add("crash", f"exit code {outcome.code}: {crash}\n{_of_libraries(folder)}{tail}")
         elif outcome.code == 0:
             # tandem export says so when it leaves out a checkpoint that the disk cannot read.
             told = "is ignored, because it cannot be read" in outcome.screen and \
@@ -141,13 +147,21 @@ class Rounds:
             verdict.findings.append(("left " + thing.split()[0], f"by the second run: {thing}"))
 
 
-def _crash_line(folder, screen):
-    texts = [screen]
+def _logs(folder):
     logs = folder.file("log")
-    if os.path.isdir(logs):
-        texts += [folder.read(os.path.join("log", name)) for name in os.listdir(logs)
-                  if os.path.isfile(os.path.join(logs, name))]
-    for text in texts:
+    names = sorted(os.listdir(logs)) if os.path.isdir(logs) else []
+    return [folder.read(os.path.join("log", name)) for name in names
+            if os.path.isfile(os.path.join(logs, name))]
+
+
+def _of_libraries(folder):
+    """Lines of the logs that tell of a known crash of a library."""
+    return "".join(line + "\n" for text in _logs(folder) for line in text.splitlines()
+                   if any(part in line for part in KNOWN))
+
+
+def _crash_line(folder, screen):
+    for text in [screen, *_logs(folder)]:
         for line in text.splitlines():
             if _CRASH.search(line):
                 return line

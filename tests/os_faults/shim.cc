@@ -50,8 +50,10 @@ long NumberOf(const char* name, long otherwise) {
 
 // Index of this process among those of its program.
 const char* OwnIndex() {
-  const char* const server = Variable("TANDEM_SERVER_INDEX");
-  return *server != '\0' ? server : Variable("RANK");
+  for (const char* const name : {"TANDEM_SERVER_INDEX", "RANK"}) {
+    if (*Variable(name) != '\0') return Variable(name);
+  }
+  return "0";
 }
 
 size_t CallOfName(const char* name) {
@@ -135,10 +137,9 @@ size_t AppendSites(char* text, size_t size) {
 // Formats "PROGRAM INDEX FUNCTION NUMBER PATH ADDRESS ..." with a line end.
 size_t FormatLine(char* line, size_t size, size_t call, uint64_t number, const char* path) {
   const char* const index = OwnIndex();
-  int n =
-      std::snprintf(line, size, "%s %s %s %lu %s", program_invocation_short_name,
-                    *index == '\0' ? "0" : index, kNames[call], static_cast<unsigned long>(number),
-                    path == nullptr || *path == '\0' ? "-" : path);
+  int n = std::snprintf(line, size, "%s %s %s %lu %s", program_invocation_short_name, index,
+                        kNames[call], static_cast<unsigned long>(number),
+                        path == nullptr || *path == '\0' ? "-" : path);
   size_t used = n < 0 || static_cast<size_t>(n) >= size / 2 ? size / 2 : static_cast<size_t>(n);
   for (size_t i = 0; i < used; ++i) {
     if (line[i] == '\n' || line[i] == '\0') line[i] = '?';

@@ -122,13 +122,13 @@ class Folder:
                 raise RuntimeError("the job did not start:\n" + self.read("job-screen"))
             time.sleep(0.05)
 
-    def run(self, command, environment, limit=None):
+    def run(self, command, environment, limit=None, screen="screen"):
         """Exit code (None: still running after the deadline), seconds, and output of a command."""
         words = [os.path.join(self.bin, command[0]), *command[1:]]
         env = {"PATH": "/usr/bin:/bin", "HOME": self.path, "TMPDIR": self.temporary,
                "XDG_RUNTIME_DIR": self.sockets, MARK: self.path, **environment}
         begin = time.monotonic()
-        with open(self.file("screen"), "w", encoding="utf-8") as out, \
+        with open(self.file(screen), "w", encoding="utf-8") as out, \
                 subprocess.Popen(words, cwd=self.path, env=env, stdin=subprocess.DEVNULL,
                                  stdout=out, stderr=out, start_new_session=True,
                                  preexec_fn=limit) as process:
@@ -137,7 +137,7 @@ class Folder:
             except subprocess.TimeoutExpired:
                 code = None
                 self.kill()
-        return code, time.monotonic() - begin, self.read("screen")
+        return code, time.monotonic() - begin, self.read(screen)
 
     def processes(self):
         """Ids of processes with the mark of this directory in their environment."""
@@ -214,6 +214,19 @@ class Job:
         except ValueError:
             result = "damaged"
         return Outcome(code, seconds, screen, result, folder.left())
+
+
+def damaged_checkpoints(folder):
+    """What `tandem export` says of named checkpoints that are not complete."""
+    found, parent = [], folder.file("ck")
+    for name in sorted(os.listdir(parent)) if os.path.isdir(parent) else []:
+        if not name.startswith("step-") or name.endswith(".tmp"):
+            continue
+        code, _, screen = folder.run(["tandem", "export", "--what=all", f"ck/{name}", "check.npz"],
+                                     {}, screen="check")
+        if code != 0:
+            found.append(f"{name}: {screen}")
+    return found
 
 
 class Command:

@@ -156,10 +156,6 @@ const std::map<std::string, std::string>& Elsewhere() {
        "uses it",
        "a program that takes the port between two looks of tandemrun"},
       {"cannot get random bytes: %s", kKernel},
-      {"cannot create a signal descriptor: %s", kKernel},
-      {"cannot create a terminal for the output: %s", kKernel},
-      {"cannot create a pipe: %s", kKernel},
-      {"cannot start a process: %s", kKernel},
       {"cannot read %s: %s [TD1008]", "a disk that fails"},
       {"--place=%s cannot be used: %s",
        "machines differ in what they miss; e2e_device_pserver_test"},
@@ -176,7 +172,6 @@ const std::map<std::string, std::string>& Elsewhere() {
        "run tandem status %s, and try again when the standbys follow",
        "a standby that hangs when the primary is killed"},
       {"cannot send a request to tandemrun through %s: %s [TD4032]", kStandbys},
-      {"cannot make a socket to %s: %s", kKernel},
       {"the pservers have no dense variable \"%s\" [TD4034]%s",
        "a running job; python_tandem_read_test"},
       {"%s: no pserver has a table \"%s\" [TD7008]; hint: run tandem vars to see the tables of a "
