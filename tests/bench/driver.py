@@ -51,6 +51,8 @@ FIGURES = {
     "lenet_train": Bench.lenet_train,
     "deepfm_dense": Bench.deepfm_dense,
     "transformer_lm": Bench.transformer_lm,
+    "bert_base": Bench.bert_base,
+    "bert_base_512": Bench.bert_base_512,
     "resnet18_cifar": Bench.resnet18_cifar,
     "resnet50_f32": Bench.resnet50_f32,
     "resnet50_bf16": Bench.resnet50_bf16,

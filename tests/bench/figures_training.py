@@ -134,6 +134,12 @@ class TrainingFigures(Runner):
     def transformer_lm(self):
         return self.against_torch("transformer_lm", 2, "samples_per_s", per_sample=128)
 
+    def bert_base(self):
+        return self.against_torch("bert_base", 2, "samples_per_s", per_sample=128)
+
+    def bert_base_512(self):
+        return self.against_torch("bert_base_512", 2, "samples_per_s", per_sample=512)
+
     def resnet18_cifar(self):
         return self.against_torch("resnet18_cifar", 2, "samples_per_s")
 

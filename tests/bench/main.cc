@@ -32,6 +32,8 @@ constexpr Row kRows[] = {
     {"lenet_train", LenetTrain},
     {"deepfm_dense", DeepFmDense},
     {"transformer_lm", TransformerLm},
+    {"bert_base", BertBase},
+    {"bert_base_512", BertBase512},
     {"transformer_lm_bf16", TransformerLm, true},
     {"resnet18_cifar", Resnet18Cifar},
     {"resnet18_cifar_bf16", Resnet18Cifar, true},

@@ -97,6 +97,40 @@ class TransformerLm(nn.Module):
         return self.head(self.norm(self.blocks(x))).flatten(0, 1)
 
 
+class BertLayer(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.norm0 = nn.LayerNorm(width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.norm1 = nn.LayerNorm(width)
+
+    def forward(self, x):
+        batch, length, width = x.shape
+        qkv = self.qkv(x).view(batch, length, 3, self.heads, width // self.heads)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        heads = F.scaled_dot_product_attention(q, k, v)
+        x = self.norm0(x + self.out(heads.transpose(1, 2).reshape(batch, length, width)))
+        return self.norm1(x + self.down(F.gelu(self.up(x))))
+
+
+class Bert(nn.Module):
+    """As trainer/models/transformer.cc."""
+
+    def __init__(self, length, layers=12, width=768, heads=12, vocabulary=30522):
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
+        self.norm = nn.LayerNorm(width)
+        self.layers = nn.Sequential(*(BertLayer(width, heads) for _ in range(layers)))
+        self.last, self.last_norm = nn.Linear(width, width), nn.LayerNorm(width)
+        self.head = nn.Linear(width, vocabulary)
+
+    def forward(self, ids):
+        x = self.layers(self.norm(self.tokens(ids) + self.places.weight))
+        return self.head(self.last_norm(F.gelu(self.last(x)))).flatten(0, 1)
+
+
 class ResBlock(nn.Module):
     """As trainer/models/resnet.cc: relu(convs(x) + shortcut(x)); convs: (channels, kernel, stride)."""
 
@@ -163,6 +197,8 @@ FIGURES = {
                     ["foreach", "fused", "channels_last+foreach", "channels_last+fused"]),
     "transformer_lm": (lambda words: TransformerLm(4, 256, 8, 128), "ids", cross_entropy, adam,
                        ["foreach", "fused"]),
+    "bert_base": (lambda words: Bert(128), "ids", cross_entropy, adam, ["foreach", "fused"]),
+    "bert_base_512": (lambda words: Bert(512), "ids", cross_entropy, adam, ["foreach", "fused"]),
     "resnet18_cifar": (lambda words: resnet([2, 2, 2, 2], False, 3, 10), "img", cross_entropy,
                        momentum, ["foreach", "channels_last+foreach", "channels_last+fused"]),
     "resnet50_f32": (lambda words: resnet([3, 4, 6, 3], True, 7, 1000), "img", cross_entropy,

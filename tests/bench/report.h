@@ -44,6 +44,8 @@ StatusOr<Report> Mlp1Fed(const RunOptions& options);
 StatusOr<Report> LenetTrain(const RunOptions& options);
 StatusOr<Report> DeepFmDense(const RunOptions& options);
 StatusOr<Report> TransformerLm(const RunOptions& options);
+StatusOr<Report> BertBase(const RunOptions& options);
+StatusOr<Report> BertBase512(const RunOptions& options);
 StatusOr<Report> Resnet18Cifar(const RunOptions& options);
 StatusOr<Report> Resnet50F32(const RunOptions& options);
 StatusOr<Report> PsDenseTcp(const RunOptions& options);

@@ -29,11 +29,22 @@ double MatmulFlops(const graph::Program& program, const ops::Op& op) {
   return 2.0 * static_cast<double>(program.FindVar(op.outputs[0][0])->desc.shape.numel() * k);
 }
 
+double AttentionFlops(const graph::Program& program, const ops::Op& op) {
+  std::vector<const TensorDesc*> in;
+  for (const auto& slot : op.inputs) {
+    const bool absent = slot.empty() || slot[0].empty();
+    in.push_back(absent ? nullptr : &program.FindVar(slot[0])->desc);
+  }
+  const ops::OpDef& def = *ops::FindOp(op.type);
+  return def.flops(ops::OpView(op, def, in, {}));
+}
+
 // Returns the number of floating-point operations of the matrix products and convolutions of one
 // step. A multiply-add counts as two operations.
 double FlopsPerStep(const graph::Program& program) {
   double flops = 0;
   for (const ops::Op& op : program.ops) {
+    if (op.type.starts_with("fused_attention")) flops += AttentionFlops(program, op);
     if (op.type == "matmul") flops += MatmulFlops(program, op);
     const bool grad = op.type == "fc_grad" || op.type == "conv2d_grad";
     if (!grad && op.type != "fc" && op.type != "conv2d") continue;
