@@ -1,5 +1,7 @@
 #include "pserver/rocksdb/rocksdb_status.h"
 
+#include <rocksdb/status.h>
+
 namespace tandem::pserver {
 
 Status FromRocksdb(const rocksdb::Status& status, const std::string& what) {

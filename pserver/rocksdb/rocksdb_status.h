@@ -1,11 +1,13 @@
 // Converts results of RocksDB.
 #pragma once
 
-#include <rocksdb/status.h>
-
 #include <string>
 
 #include "common/base/status.h"
+
+namespace rocksdb {
+class Status;
+}  // namespace rocksdb
 
 namespace tandem::pserver {
 

@@ -40,6 +40,7 @@ void ServerGroup::OnEnded(int member) {
   Of(member) = {.furthest = Of(member).furthest};
   if (member != primary_) return;
   primary_ = -1;
+  handed_over_ = handing_over_ ? member : -1;
   serving_ = handing_over_ = false;
   for (Member& m : members_) m.follows = false;
   // Begins a new election, which ignores earlier reports: since its last report, a member may have
@@ -188,7 +189,12 @@ std::vector<ServerGroup::Command> ServerGroup::Choose() {
           best, m, index_);
       return Refuse();
     }
-    if (best < 0 || KeyOf(*vote) > KeyOf(*Of(best).report)) best = m;
+    // A member that has handed over to a standby with the same state is chosen last.
+    const bool instead = best == handed_over_ && best >= 0;
+    if (best < 0 || KeyOf(*vote) > KeyOf(*Of(best).report) ||
+        (instead && KeyOf(*vote) == KeyOf(*Of(best).report))) {
+      best = m;
+    }
   }
   const size_t all = members_.size(), needed = options_.quorum ? all - all / 2 : 1;
   // For the first choice, waits for the votes of all members. Otherwise the group might not know

@@ -137,6 +137,7 @@ class ServerGroup {
   int primary_ = -1;
   bool serving_ = false;  // true: the chosen member serves
   bool handing_over_ = false;
+  int handed_over_ = -1;    // the member whose hand-over began the present election; -1: none
   int choices_ = 0;         // number of choices of a primary since the launcher started
   bool had_state_ = false;  // true: a member has reported a state since the launcher started
   std::string refused_;     // why no member can become the primary; "": no obstacle is known

@@ -143,7 +143,7 @@ std::vector<AddressedOrder> ServerGroups::Promote(int server) {
     Kill(server, group.primary(), "replaced", "tandem promote", 0, orders);
     return orders;
   }
-  // The primary may have acknowledged pushes that no standby has yet.
+  // The primary may have acknowledged pushes that no standby has yet, and would be chosen again.
   JobOrder note{.kind = Kind::kNote};
   note.shown = absl::StrFormat("tandem promote: %s hands over to a standby",
                                NameOf(server, group.primary()));

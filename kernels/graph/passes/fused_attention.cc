@@ -37,15 +37,21 @@ struct Moves {
 
 class AttentionFuser {
  public:
-  explicit AttentionFuser(Program& program)
-      : program_(program), uses_(FindUses(program)), gone_(program.ops.size()) {}
+  // `pipeline`: the devices of operators are sections of a pipeline. An attention that is in two
+  // sections moves to the section of its last operator, so that each pipeline of a program has the
+  // same operators, and the bits of one rank.
+  AttentionFuser(Program& program, bool pipeline)
+      : program_(program),
+        pipeline_(pipeline),
+        uses_(FindUses(program)),
+        gone_(program.ops.size()) {}
 
   StatusOr<PassOutcome> Run();
 
  private:
   const ops::Op& OpAt(size_t i) const { return program_.ops[i]; }
   // Returns the only reader of the first output of operator `i`, if it has type `type` and runs
-  // always on the same device.
+  // always, on the same device.
   std::optional<size_t> Next(size_t i, const std::string& type) const;
   // Returns the only writer of `var`, if it has type `type` and runs always.
   std::optional<size_t> WriterOf(const std::string& var, const std::string& type) const;
@@ -58,12 +64,14 @@ class AttentionFuser {
   Status Fuse(const Parts& parts);
 
   Program& program_;
+  const bool pipeline_;
   const UseMap uses_;
   std::vector<bool> gone_;
   int64_t softmaxes_ = 0, matched_ = 0;
 };
 
 bool AttentionFuser::SameDevice(size_t a, size_t b) const {
+  if (pipeline_) return true;
   const auto device = [this](size_t i) {
     const auto it = OpAt(i).attrs.find(kOpDevice);
     return it == OpAt(i).attrs.end() ? ops::Attr() : it->second;
@@ -212,7 +220,7 @@ StatusOr<PassOutcome> FuseAttention(Program& program, PassContext& context) {
   const bool f16 = strategy.amp_configs().amp_dtype() == AmpConfigs::f16;
   if (strategy.amp() && ops::HasFastHalf(f16 ? DType::kF16 : DType::kBF16))
     return PassOutcome{0, "the 16-bit products of amp are faster on this CPU"};
-  return AttentionFuser(program).Run();
+  return AttentionFuser(program, strategy.pipeline()).Run();
 }
 
 }  // namespace tandem::graph

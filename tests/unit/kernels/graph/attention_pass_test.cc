@@ -190,6 +190,17 @@ TEST(AttentionPass, LeavesWhatItCannotReplace) {
   EXPECT_EQ(Fuse(program, strategy).outcome.reason, "not run");
 }
 
+TEST(AttentionPass, AnAttentionInTwoSectionsMovesToTheLastOne) {
+  DistributedStrategy strategy;
+  strategy.set_pipeline(true);
+  graph::Program program = Attention({.last_device = "gpu:1"});
+  EXPECT_EQ(Fuse(program, strategy).outcome.matched, 1);
+  const auto op = std::find_if(program.ops.begin(), program.ops.end(),
+                               [](const ops::Op& o) { return o.type == "fused_attention"; });
+  ASSERT_NE(op, program.ops.end());
+  EXPECT_EQ(graph::SectionOf(*op), 1);
+}
+
 TEST(AttentionPass, AmpGivesItHalfInputs) {
   DistributedStrategy strategy;
   strategy.set_amp(true);

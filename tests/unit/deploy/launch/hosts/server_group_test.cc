@@ -246,6 +246,14 @@ TEST(ServerGroupTest, APrimaryThatHandsOverHasTimeForItsStandbys) {
   EXPECT_TRUE(m.group.Hangs(0));
   m.End(0);
   EXPECT_FALSE(m.group.handing_over());
+  // Both members have the same state now.
+  m.orders.clear();
+  m.states[0].primary = false;
+  m.states[1] = m.states[0];
+  m.Start(0);
+  m.Answer(0);
+  m.Answer(1);
+  m.Obey(1, Kind::kPromote);
 }
 
 TEST(ServerGroupTest, AMemberWhoseDiskLostEntriesWaitsForTheOthers) {
