@@ -9,11 +9,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <string>
 
 #include "common/base/error_text.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
+#include "pserver/rocksdb/rocksdb_status.h"
 
 namespace tandem::pserver {
 namespace {
@@ -21,8 +21,7 @@ namespace {
 // The first failed operation of this process.
 struct IoError {
   Mutex mu;
-  std::string text TD_GUARDED_BY(mu);  // "": no operation has failed
-  bool no_space TD_GUARDED_BY(mu) = false;
+  Status status TD_GUARDED_BY(mu);  // OK: no operation has failed
 };
 
 // Never destroyed, because RocksDB's threads may use it while the process ends.
@@ -37,33 +36,22 @@ class IoErrorListener final : public rocksdb::EventListener {
   void OnIOError(const rocksdb::IOErrorInfo& info) override {
     IoError& first = FirstIoError();
     MutexLock lock(first.mu);
-    if (!first.text.empty()) return;
-    first.text = info.file_path + ": " + info.io_status.ToString();
-    first.no_space = info.io_status.IsNoSpace();
+    if (first.status.ok()) first.status = FromRocksdb(info.io_status, info.file_path);
   }
 };
 
 // Ends the process if an operation on a file has failed.
 void EndAfterIoError() {
   IoError& first = FirstIoError();
-  std::string text;
-  bool no_space = false;
+  Status why;
   {
     MutexLock lock(first.mu);
-    text = first.text;
-    no_space = first.no_space;
+    why = first.status;
   }
-  if (text.empty()) return;
-  const Status why =
-      no_space
-          ? ResourceExhausted("the disk is full: %s [TD2107]; hint: free space on the disk", text)
-          : Unavailable(
-                "the checkpoint store failed: %s [TD2110]; hint: start the server again, which "
-                "recovers its state from the directory",
-                text);
+  if (why.ok()) return;
   std::fputs(ErrorText(program_invocation_short_name, why).c_str(), stderr);
   std::fflush(stderr);
-  _exit(no_space ? kExitIo : kExitStorage);
+  _exit(why.code() == StatusCode::kResourceExhausted ? kExitIo : kExitStorage);
 }
 
 }  // namespace

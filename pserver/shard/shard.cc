@@ -534,7 +534,7 @@ Status Shard::ReplayChange(ReplayQueue::Change change, Ready& ready) {
                 const auto take = [this, r](const SnapshotFn& copy) {
                   options_.on_logged_snapshot(r, copy);
                 };
-                // The state is complete without the snapshot.
+                // If the copy cannot begin, the replay continues without the snapshot.
                 BeginCopy(/*delta=*/false, absl::StrFormat("snapshot %d", r.number), take, ready);
                 return OkStatus();
               }},

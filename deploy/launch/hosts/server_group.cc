@@ -173,6 +173,10 @@ std::vector<ServerGroup::Command> ServerGroup::Choose() {
   size_t votes = 0, with_state = 0, lost = 0;
   int best = -1, first = -1;
   uint64_t term = term_;
+  // A member that has handed over to a standby with the same state is chosen last.
+  const auto rank = [this](int member, const MemberReport& report) {
+    return std::make_pair(KeyOf(report), member != handed_over_);
+  };
   for (int m = 0; m < static_cast<int>(members_.size()); ++m) {
     const MemberReport* const vote = Vote(Of(m));
     if (vote == nullptr) continue;
@@ -189,12 +193,7 @@ std::vector<ServerGroup::Command> ServerGroup::Choose() {
           best, m, index_);
       return Refuse();
     }
-    // A member that has handed over to a standby with the same state is chosen last.
-    const bool instead = best == handed_over_ && best >= 0;
-    if (best < 0 || KeyOf(*vote) > KeyOf(*Of(best).report) ||
-        (instead && KeyOf(*vote) == KeyOf(*Of(best).report))) {
-      best = m;
-    }
+    if (best < 0 || rank(m, *vote) > rank(best, *Of(best).report)) best = m;
   }
   const size_t all = members_.size(), needed = options_.quorum ? all - all / 2 : 1;
   // For the first choice, waits for the votes of all members. Otherwise the group might not know

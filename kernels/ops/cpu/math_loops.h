@@ -38,8 +38,8 @@ struct MathLoops {
   // calculation for softmax", 2018). Replaces x by exp(score - max), masked elements by 0. Updates
   // max[r] and sum[r], the largest score and the sum of exponentials of row r up to this block. If
   // the maximum grows, multiplies sum[r] and the row out[r] of `out_n` elements by the exponential
-  // of the difference. `first`: this is the first block of the rows, each of which keeps an
-  // element.
+  // of the difference. `first`: the block is the first one of its rows. REQUIRES: in the first
+  // block, each row has an element that is not masked.
   void (*softmax_block)(const ScoreBlock& block, bool first, float* x, float* max, float* sum,
                         float* out, int64_t out_n);
   // Computes the gradient of a block of scores. Replaces x by the weights y = exp(score -

@@ -170,7 +170,7 @@ MUTANTS = [
         [sim("sync_standbys", 1, 10), sim("a_sync_standbys", 1, 10)]),
     Mutant(
         "fewest_entries_win", "the launcher promotes the member with fewer entries",
-        [Edit("deploy/launch/hosts/server_group.cc", "KeyOf(*vote) > KeyOf(*Of(best)", "KeyOf(*vote) < KeyOf(*Of(best)")],
+        [Edit("deploy/launch/hosts/server_group.cc", "rank(m, *vote) > rank(best,", "rank(m, *vote) < rank(best,")],
         [sim("sync_standbys", 1, 10), sim("a_sync_standbys", 1, 10)]),
     Mutant(
         "promotes_unfenced", "a promotion does not end the term before it: entries of both count as the same",
