@@ -1,5 +1,6 @@
 """Takes the figures named on the command line: Tandem and its peer in turns, one JSON object each.
-tests/bench/run.sh is the way in; it checks the names."""
+With --record, trusted figures become rows of the recorded results. tests/bench/run.sh is the way
+in; it checks the names."""
 
 import argparse
 import json
@@ -9,15 +10,17 @@ import sys
 
 import machine
 import peer_setup
+import programs
+import results
+import table
 from figures_durability import DurabilityFigures
 from figures_jobs import JobsFigures
 from figures_ranks import RanksFigures
 from figures_readers import ReaderFigures
 from figures_training import TrainingFigures
-from runner import HERE, ROOT, Failed, compare, progress
+from runner import ROOT, ROUNDS_MIN, Failed, compare, figures, progress
 
-ROUNDS_MIN = 5  # minimum for a figure that is quoted
-EXIT_FAILED = 1
+EXIT_FAILED, EXIT_USAGE = 1, 2
 
 
 class Bench(TrainingFigures, DurabilityFigures, ReaderFigures, RanksFigures, JobsFigures):
@@ -34,14 +37,6 @@ class Bench(TrainingFigures, DurabilityFigures, ReaderFigures, RanksFigures, Job
         out["scale_of_one_element"] = statistics.median(
             r["ns_per_op_scale_one_element"] for r in runs)
         return out
-
-
-def rows():
-    with open(os.path.join(HERE, "figures.tsv"), encoding="utf-8") as lines:
-        for line in lines:
-            if not line.startswith("#"):
-                name, unit, goal, _, _ = line.rstrip("\n").split("\t")
-                yield name, (unit, goal)
 
 
 # The available figures; figures.tsv marks the same ones.
@@ -87,19 +82,62 @@ FIGURES = {
 
 
 def take(bench, name):
-    unit, goal = dict(rows())[name]
+    unit, goal = next((row.unit, row.goal) for row in figures() if row.name == name)
     busy = machine.gate(bench.args.wait_idle_s)
-    figure = {"name": name, "unit": unit, "goal": goal, **FIGURES[name](bench)}
-    others = max([busy] + [part.get("others_share", 0)
-                           for part in (figure, figure.get("one_thread", {}))])
-    figure["trusted"] = others <= machine.BUSY_SHARE_MAX and figure["runs"] >= ROUNDS_MIN
+    if bench.args.record and (why := results.busy_refusal(busy)):
+        raise NotRecorded(f"{name} is not measured, because it would not be recorded: {why}")
+    commit = machine.commit(ROOT)
+    figure = {"name": name, "unit": unit, "goal": goal, **FIGURES[name](bench),
+              "busy_at_start": round(busy, 3)}
+    figure["trusted"] = (results.others_of(figure) <= machine.BUSY_SHARE_MAX
+                         and figure["runs"] >= ROUNDS_MIN)
     # If the goal is a bound, the bound is the peer. A run that is not trustworthy meets no goal.
     met = figure["ratio"] >= (1 if goal.startswith(("<=", ">=")) else float(goal))
     met = met and figure.get("bounds_met", True)  # further conditions of the goal
     figure["goal_met"] = met if figure["trusted"] else None
-    figure.update(busy_at_start=round(busy, 3), machine=machine.describe(), date=machine.today(),
-                  commit=machine.commit(ROOT))
+    figure.update(machine=machine.describe(), date=machine.today(), commit=commit)
     return figure
+
+
+class NotRecorded(Exception):
+    """A figure was to be recorded and is not trusted; the text has the reason."""
+
+
+def record(figure):
+    if why := results.refusal(figure):
+        raise NotRecorded(f"{figure['name']} is not recorded: {why}")
+    path = results.record(figure, machine.cpu_kind())
+    progress(f"{figure['name']} is recorded in {path} and {table.write()}; commit both files")
+
+
+def check_record(rounds):
+    """Refuses --record before anything is built or measured. Returns an exit code, 0 if allowed."""
+    for why, code in ((results.rounds_refusal(rounds), EXIT_USAGE),
+                      (results.commit_refusal(machine.commit(ROOT)), EXIT_FAILED)):
+        if why:
+            print(f"bench: error: --record: {why}", file=sys.stderr)
+            return code
+    return 0
+
+
+def take_all(args):
+    """Prints each figure, and records it with --record. Returns whether all are recorded that were
+    to be."""
+    bench, complete = Bench(args), True
+    for name in args.names:
+        try:
+            figure = take(bench, name)
+            line = json.dumps(figure)
+            print(line, flush=True)
+            if args.out:
+                with open(args.out, "a", encoding="utf-8") as out:
+                    out.write(line + "\n")
+            if args.record:
+                record(figure)
+        except NotRecorded as error:
+            complete = False
+            print(f"bench: error: {error}", file=sys.stderr)
+    return complete
 
 
 def main():
@@ -109,26 +147,25 @@ def main():
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--wait_idle_s", type=float, default=0)
     parser.add_argument("--out", help="also append to this file")
+    parser.add_argument("--record", action="store_true", help="record trusted figures")
     args = parser.parse_args()
     if args.rounds < 1 or args.seconds <= 0:
         parser.error("--rounds and --seconds must be positive")
+    if args.record and (code := check_record(args.rounds)):
+        return code
     if args.rounds < ROUNDS_MIN:
         progress(f"warning: {args.rounds} rounds; a figure to be quoted takes {ROUNDS_MIN}")
     try:
-        bench = Bench(args)
-        for name in args.names:
-            line = json.dumps(take(bench, name))
-            print(line, flush=True)
-            if args.out:
-                with open(args.out, "a", encoding="utf-8") as out:
-                    out.write(line + "\n")
+        if args.record:
+            programs.build(os.environ.get("TANDEM_BUILD_DIR", os.path.join(ROOT, "build")),
+                           args.names)
+        return 0 if take_all(args) else EXIT_FAILED
     except peer_setup.Missing as error:
         print(f"bench: missing: {error}", file=sys.stderr)
         return peer_setup.EXIT_MISSING
     except Failed as error:
         print(f"bench: error: {error}", file=sys.stderr)
         return EXIT_FAILED
-    return 0
 
 
 if __name__ == "__main__":

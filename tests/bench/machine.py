@@ -1,4 +1,4 @@
-"""What a figure says about where it was taken, and whether somebody else was at work there."""
+"""The machine of a figure: its CPU, the commit, and the work of other processes."""
 
 import datetime
 import os
@@ -8,6 +8,26 @@ import sys
 import time
 
 BUSY_SHARE_MAX = 0.05  # share of all cores that other processes use
+
+
+# Flags of /proc/cpuinfo that decide the kind of a CPU, the widest vectors first.
+VECTOR_FLAGS = (("amx_tile", "amx"), ("avx512f", "avx512"), ("avx2", "avx2"))
+VENDORS = {"GenuineIntel": "intel", "AuthenticAMD": "amd"}
+
+
+def cpu_kind(cpuinfo=None):
+    """Kind of a CPU by its vendor and widest vector instructions, such as amd-avx512. `cpuinfo`:
+    text of /proc/cpuinfo; None: that of this machine."""
+    if cpuinfo is None:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            cpuinfo = file.read()
+    fields = {}
+    for line in cpuinfo.splitlines():
+        key, _, value = line.partition(":")
+        fields.setdefault(key.strip(), value.strip())
+    flags = fields.get("flags", "").split()
+    vectors = next((name for flag, name in VECTOR_FLAGS if flag in flags), "generic")
+    return f"{VENDORS.get(fields.get('vendor_id'), 'other')}-{vectors}"
 
 
 def describe():
@@ -27,6 +47,8 @@ def today():
 
 
 def commit(root):
+    """Commit of the sources, with -dirty if tracked files have changes. Pages and recorded results
+    of benchmarks do not count, because no figure depends on them."""
     def git(*args):
         done = subprocess.run(["git", "-C", root, *args], capture_output=True, text=True,
                               check=False)
@@ -35,7 +57,8 @@ def commit(root):
     name = git("rev-parse", "--short=12", "HEAD")
     if not name:
         return "unknown"
-    return name + ("-dirty" if git("status", "--porcelain", "--untracked-files=no") else "")
+    return name + ("-dirty" if git("status", "--porcelain", "--untracked-files=no", "--", ".",
+                                ":(exclude)docs/project/benchmarks") else "")
 
 
 class OtherWork:

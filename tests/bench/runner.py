@@ -1,6 +1,7 @@
-"""What every figure is taken with: runs of tandem-figures and of peers, medians, the fields of a
-figure."""
+"""What every figure is taken with: the list of figures, runs of tandem-figures and of peers,
+medians, the fields of a figure."""
 
+import collections
 import json
 import os
 import statistics
@@ -13,6 +14,19 @@ from peer_setup import Failed
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 RUN_TIMEOUT_S = 600
+ROUNDS_MIN = 5  # minimum for a figure that is quoted or recorded
+
+Figure = collections.namedtuple("Figure", "name unit goal state what")
+
+
+def figures(lines=None):
+    """The rows of figures.tsv, or of `lines` of another version of it."""
+    if lines is None:
+        with open(os.path.join(HERE, "figures.tsv"), encoding="utf-8") as file:
+            lines = file.readlines()
+    for line in lines:
+        if not line.startswith("#"):
+            yield Figure(*line.rstrip("\n").split("\t"))
 
 
 def run_json(command, env=None, what=""):
@@ -60,8 +74,8 @@ class Runner:
             raise peer_setup.Missing(f"{self.program}\nhint: build it with deploy/build.sh")
 
     def ours(self, name, threads, seconds, *more, program=None):
-        return run_json([program or self.program, name, f"--threads={threads}", f"--seconds={seconds}", *more],
-                        what="tandem-figures " + name)
+        return run_json([program or self.program, name, f"--threads={threads}",
+                         f"--seconds={seconds}", *more], what="tandem-figures " + name)
 
     def rounds(self, what):
         """Once for each round, told on the way."""
