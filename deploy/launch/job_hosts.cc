@@ -142,6 +142,7 @@ StatusOr<std::unique_ptr<HostGroup>> JoinHosts(const Environment& env, const std
   if (!options.pservers.data_dir.empty()) {
     TD_ASSIGN_OR_RETURN(group.kept, KeptNumber(options));
   }
+  group.again = options.hosts.again;
   group.numeric = options.pservers.standbys > 0;
   group.ports = MostOnOneHost(options);
   group.silence = options.hosts.timeout;

@@ -333,7 +333,7 @@ Status ChooseTls(const LaunchOptions& options, LaunchPlan& plan) {
         e.Text());
   }
   if (!plan.tls.make) return OkStatus();
-  if (HasRemote(options) && plan.tls.certificates.empty()) {
+  if (HasRemote(options) && !options.hosts.several() && plan.tls.certificates.empty()) {
     return InvalidArgument(
         "--tls supports only a single host, or several hosts with --hosts=N [TD1005]; hint: run "
         "tandem certs init DIR and tandem "
@@ -374,6 +374,19 @@ void SetWaiting(const Environment& env, bool alone, LaunchPlan& plan) {
     if (p.role != Role::kTrainer || !alone || env.count("GOMP_SPINCOUNT") != 0) continue;
     p.env["GOMP_SPINCOUNT"] = "3000";
   }
+}
+
+// Returns LaunchPlan::joins_again. The state of the job is in its pservers' standbys or in a
+// checkpoint.
+StatusOr<bool> JoinsAgain(const LaunchOptions& options, const Environment& env,
+                          const LaunchPlan& plan) {
+  if (!plan.hosts.several || options.supervision.max_restarts == 0) return false;
+  if (!plan.hosts.members.empty()) return true;
+  // If the tandemruns of an elastic job meet in a store, it could get a second leading host while
+  // the first one goes on with its ranks.
+  if (plan.elastic() && !options.hosts.names_leader) return false;
+  if (plan.mode != LaunchMode::kCollective || options.is_script) return false;
+  return WritesCheckpoints(options.job_file, options.workers.args, env);
 }
 
 }  // namespace
@@ -484,6 +497,7 @@ StatusOr<LaunchPlan> MakeLaunchPlan(LaunchOptions options, const Environment& en
   if (plan.elastic()) plan.world_file = plan.log_dir + "/world";
   plan.ranks_meet_again = ranks && (options.supervision.max_restarts > 0 || plan.elastic());
   if (plan.ranks_meet_again || plan.servers > 0) plan.silent_fifo = plan.log_dir + "/silent";
+  TD_ASSIGN_OR_RETURN(plan.joins_again, JoinsAgain(options, env, plan));
   ServerSettings settings;
   if (plan.servers > 0) {
     if (!options.is_script) {

@@ -96,6 +96,8 @@ struct LaunchPlan {
   // are members.
   std::string world_file;
   int ranks_least = 0;  // minimum number of members; used if there is a world_file
+  // true: another run of the job on several hosts may continue it if the leading host is lost.
+  bool joins_again = false;
   // Returns the numbers of processes of each kind as text, such as "2 pservers, 4 trainers".
   std::string Counts(const char* between) const;
   // Returns whether killed ranks are restarted while the other ranks wait for them.

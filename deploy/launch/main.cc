@@ -63,11 +63,13 @@ Status FailOnAllHosts(HostGroup* group, const Status& why) {
   return why;
 }
 
-// Runs the job, or the part of this host.
-StatusOr<Outcome> Launch(const ParsedArgs& args) {
+// Runs the job, or the part of this host. `again`: this host was in an earlier run of the job,
+// which has lost its leading host.
+StatusOr<Outcome> Launch(const ParsedArgs& args, bool again) {
   const Environment env = WithoutRanks(CurrentEnvironment());
   TD_ASSIGN_OR_RETURN(LaunchOptions options, MakeLaunchOptions(args, ProgramDir()));
   std::unique_ptr<HostGroup> group;  // null: the job runs on this host only
+  options.hosts.again = again;
   if (options.hosts.several() && options.dry_run) Apply(ExampleLayout(options), options);
   if (options.hosts.several() && !options.dry_run) {
     TD_ASSIGN_OR_RETURN(group, JoinHosts(env, TANDEM_VERSION, options));
@@ -119,16 +121,16 @@ std::string KeepLogs(const std::string& log_dir) {
   return log_dir;
 }
 
-// Runs the job. If the leading host is lost, joins the job again with the other hosts, as its state
-// is in the pservers of these hosts.
+// Runs the job. If the leading host is lost, joins the job again with the other hosts. Its state is
+// in the pservers of these hosts, in a checkpoint, or still in the ranks of the leading host.
 StatusOr<int> LaunchUntilDone(const ParsedArgs& args) {
   for (int run = 1;; ++run) {
-    TD_ASSIGN_OR_RETURN(const Outcome outcome, Launch(args));
+    TD_ASSIGN_OR_RETURN(const Outcome outcome, Launch(args, /*again=*/run > 1));
     if (!outcome.again || run > outcome.max_restarts) return outcome.code;
     std::fprintf(stderr,
-                 "tandemrun: the leading host is lost: this host joins the job again at %s, and "
-                 "the job continues when all hosts have joined (restart %d of %d); the logs so far "
-                 "are in %s\n",
+                 "tandemrun: the leading host is lost: this host joins the job again at %s, as "
+                 "soon as a tandemrun leads it there (restart %d of %d); the logs so far are in "
+                 "%s\n",
                  args.Get("rendezvous").c_str(), run, outcome.max_restarts,
                  KeepLogs(outcome.log_dir).c_str());
   }

@@ -114,8 +114,7 @@ StatusOr<int> Supervisor::Run() {
 }
 
 bool Supervisor::CanJoinAgain() const {
-  return group_->lost_leader() && stop_.signal() == 0 && not_started_.ok() &&
-         !plan_.hosts.members.empty();
+  return group_->lost_leader() && stop_.signal() == 0 && not_started_.ok() && plan_.joins_again;
 }
 
 Status Supervisor::StartAll() {

@@ -51,7 +51,7 @@ class Supervisor {
   // PrepareFiles(plan) was OK. The caller calls Run once, on the main thread.
   StatusOr<int> Run();
   // Returns whether the job ended because the leading host was lost, and another run of the job can
-  // continue it, because its pservers have standbys on other hosts.
+  // continue it (LaunchPlan::joins_again).
   bool CanJoinAgain() const;
 
  private:

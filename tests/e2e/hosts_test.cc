@@ -101,6 +101,12 @@ const std::vector<Mode>& Modes() {
   return modes;
 }
 
+const Mode& ModeOf(const std::string& name) {
+  const auto found = std::ranges::find_if(Modes(), [&](const Mode& m) { return name == m.name; });
+  CHECK(found != Modes().end()) << name;
+  return *found;
+}
+
 enum class Fault {
   kKillRank,
   kKillRanksOfHost,
@@ -145,12 +151,12 @@ class HostsJob {
   // Starts a tandemrun on the next host.
   void Start(int host) {
     CHECK_EQ(static_cast<size_t>(host), launchers_.size());
-    Args args = args_;
-    args.insert(args.end(), {absl::StrFormat("--log_dir=%s/logs-%d", dir_, host),
-                             dir_ + "/job.pbtxt", "--", "--result_json=" + dir_ + "/result.json"});
-    auto started = processes_.Start(host, "tandemrun", args, {}, OutputFile(host));
-    CHECK(started.ok()) << started.status();
-    launchers_.push_back(*std::move(started));
+    launchers_.push_back(Started(host, OutputFile(host)));
+  }
+  // Starts a tandemrun on a host whose tandemrun has ended.
+  void StartAgain(int host) {
+    CHECK(launcher(host).Ended());
+    launchers_[static_cast<size_t>(host)] = Started(host, OutputFile(host) + ".again");
   }
   int size() const { return static_cast<int>(launchers_.size()); }  // started tandemruns
   // Returns whether the tandemrun of a host waits for another one that replaces a lost host.
@@ -205,6 +211,14 @@ class HostsJob {
   }
 
  private:
+  std::unique_ptr<ChildProcess> Started(int host, const std::string& output) {
+    Args args = args_;
+    args.insert(args.end(), {absl::StrFormat("--log_dir=%s/logs-%d", dir_, host),
+                             dir_ + "/job.pbtxt", "--", "--result_json=" + dir_ + "/result.json"});
+    auto started = processes_.Start(host, "tandemrun", args, {}, output);
+    CHECK(started.ok()) << started.status();
+    return *std::move(started);
+  }
   std::string OutputFile(int host) const { return absl::StrFormat("%s/host-%d.out", dir_, host); }
   void Write(const std::string& name, const std::string& text) const {
     std::ofstream(dir_ + "/" + name) << text;
@@ -243,6 +257,8 @@ class HostsTest : public ::testing::Test {
   void Disturb(const Mode& mode, const char* name, Fault fault, int host, int round);
   void ExpectRecoveryOrCause(const Mode& mode, Fault fault, std::optional<int> lost, HostsJob& job);
   void ExpectNothingLeft(HostsJob& job);
+  // Returns the elastic mode with checkpoints in a directory of this name.
+  Mode ElasticWithCheckpoints(const std::string& name) const;
   // Starts a job in `mode` with a step timeout that the test does not reach, and cuts off a host.
   void CutEndlessJob(const char* mode, Fault fault, int host,
                      const std::function<void(HostsJob&, Time cut)>& then);
@@ -388,10 +404,7 @@ TEST_F(HostsTest, JobsRecoverFromFaultsOrNameThem) {
 
 void HostsTest::CutEndlessJob(const char* mode, Fault fault, int host,
                               const std::function<void(HostsJob&, Time cut)>& then) {
-  const auto named =
-      std::ranges::find_if(Modes(), [&](const Mode& m) { return mode == std::string(m.name); });
-  ASSERT_NE(named, Modes().end());
-  Mode endless = *named;
+  Mode endless = ModeOf(mode);
   endless.steps = 1'000'000'000;
   endless.launch.insert(endless.launch.end(),
                         {"--step_timeout_ms=120000", "--epochs=1000000000",
@@ -417,6 +430,54 @@ TEST_F(HostsTest, ElasticJobsContinueAtTheHostTimeoutAfterACut) {
                 << std::endl;
     });
   }
+}
+
+Mode HostsTest::ElasticWithCheckpoints(const std::string& name) const {
+  Mode mode = ModeOf("elastic");
+  mode.launch.insert(mode.launch.end(),
+                     {"--checkpoint.dir=" + (dir_ / name), "--checkpoint.every_steps=50"});
+  return mode;
+}
+
+// The leading host is lost with all its ranks. The other hosts join the job again with the
+// tandemrun that takes the place of the leading one.
+TEST_F(HostsTest, AnElasticJobContinuesFromItsCheckpointWhenItsLeadingHostIsLost) {
+  const Mode mode = ElasticWithCheckpoints("checkpoints");
+  HostsJob job(*processes_, mode, dir_ / "led-again", true);
+  ASSERT_TRUE(job.WaitForStep(kStepOfFault)) << job.Outputs();
+  job.launcher(0).Signal(SIGKILL);
+  ASSERT_TRUE(WaitUntil([&] { return processes_->On(0).empty(); }, kLeftSecondsMax));
+  job.StartAgain(0);
+  EXPECT_TRUE(WaitUntil([&] { return job.Ended({}); }, kSecondsMax)) << job.Outputs();
+  for (int host = 0; host < kHosts; ++host) {
+    EXPECT_EQ(job.launcher(host).Wait(), 0) << "host " << host << "\n" << job.Outputs();
+    const bool again = job.launcher(host).Output().find("joins the job again") != std::string::npos;
+    EXPECT_EQ(again, host != 0) << job.Outputs();
+  }
+  EXPECT_NE(job.launcher(0).Output().find("resumed at step"), std::string::npos) << job.Outputs();
+  EXPECT_EQ(job.params_sha256(), Undisturbed(ModeOf("elastic"))) << job.Outputs();
+  ExpectNothingLeft(job);
+}
+
+// A host takes the leading one for lost, which goes on with the other ranks. The host joins it
+// again when the link is back.
+TEST_F(HostsTest, AHostThatWasCutOffJoinsAnElasticJobAgain) {
+  Mode mode = ElasticWithCheckpoints("cut-off");
+  mode.steps = 1'000'000'000;
+  mode.launch.push_back("--epochs=1000000000");
+  HostsJob job(*processes_, mode, dir_ / "cut-off-job", true);
+  ASSERT_TRUE(job.WaitForStep(kStepOfFault)) << job.Outputs();
+  constexpr int kHost = kHosts - 1;
+  hosts_->SetFault(kHost, LinkFault::kBoth);
+  const auto says = [&](int host, const char* text) {
+    return WaitUntil([&] { return job.launcher(host).Output().find(text) != std::string::npos; },
+                     kSecondsMax);
+  };
+  ASSERT_TRUE(says(kHost, "joins the job again")) << job.Outputs();
+  ASSERT_TRUE(says(0, "6 of 8 ranks continue")) << job.Outputs();
+  hosts_->SetFault(kHost, LinkFault::kNone);
+  EXPECT_TRUE(says(0, "joined: 8 of 8 ranks")) << job.Outputs();
+  for (int host = 0; host < kHosts; ++host) processes_->KillAll(host);
 }
 
 // The other ranks leave the step in time to meet the ranks of the replacing host.

@@ -224,8 +224,11 @@ StatusOr<std::optional<HostLayout>> HostGroup::Ask(Time deadline) {
       if (const auto* refusal = std::get_if<HostRefusal>(&*message)) {
         reason_ = refusal->text;
         leader_ = nullptr;
-        // The leading host may have to notice first that the host with this number is lost.
-        if (refusal->code == StatusCode::kUnavailable) return std::nullopt;
+        // The leading host may have to notice first that the host with this number is lost, or that
+        // this host has left.
+        const bool later = refusal->code == StatusCode::kUnavailable ||
+                           (options_.again && refusal->code == StatusCode::kAlreadyExists);
+        if (later) return std::nullopt;
         return Status(refusal->code, refusal->text);
       }
       if (const auto* layout = std::get_if<HostLayout>(&*message)) return *layout;

@@ -28,6 +28,9 @@ struct HostGroupOptions {
   std::vector<std::string> settings;  // settings that must be equal on all hosts, as "--nproc=2"
   // Number of this host in an earlier run of the job, whose data it has; -1: none.
   int kept = -1;
+  // true: this host was in an earlier run of the job. The leading host of that run may still lead
+  // it, and may have to notice first that this host has left.
+  bool again = false;
   bool numeric = false;  // true: the processes need IPv4 addresses of all hosts
   int ports = 0;         // number of ports that the processes of a host need at most
   // Time without a message after which a host is lost.
@@ -50,7 +53,8 @@ class HostGroup {
   // DEADLINE_EXCEEDED: hosts are missing, or another host has the data of the same number.
   // PERMISSION_DENIED: the secret differs. FAILED_PRECONDITION: a setting or the version differs,
   // or a host that replaces a lost one has another address. ALREADY_EXISTS: the job has all its
-  // hosts. INVALID_ARGUMENT: `rendezvous` is not valid, or an address is not numeric.
+  // hosts, and options.again is false. INVALID_ARGUMENT: `rendezvous` is not valid, or an address
+  // is not numeric.
   static StatusOr<std::unique_ptr<HostGroup>> Join(HostGroupOptions options);
   ~HostGroup();
 

@@ -21,6 +21,25 @@ bool IsJobName(const std::string& name) {
          name.find_first_not_of(kAllowed) == std::string::npos;
 }
 
+// Reads the job file, and sets the fields that the environment and the trainer arguments set.
+// Ignores errors in the arguments, because the trainer reports them.
+StatusOr<JobConfig> ReadJob(const std::string& path, const std::vector<std::string>& args,
+                            const std::map<std::string, std::string>& environment) {
+  JobConfig job;
+  strategy::Origins origins;
+  strategy::Diagnostics diagnostics;
+  TD_RETURN_IF_ERROR(strategy::LoadTextProto(path, &job, &origins, &diagnostics));
+  strategy::ApplyEnvironment(&job, environment, &origins, &diagnostics);
+  for (const std::string& arg : args) {
+    const size_t name = arg.find_first_not_of('-'), equals = arg.find('=');
+    if (name == std::string::npos || equals == std::string::npos || equals < name) continue;
+    const std::string field = arg.substr(name, equals - name);
+    (void)strategy::ApplyOverride(&job, field, arg.substr(equals + 1), strategy::FlagOrigin(field),
+                                  &origins);
+  }
+  return job;
+}
+
 }  // namespace
 
 const char* ModeName(LaunchMode mode) {
@@ -86,18 +105,7 @@ StatusOr<JobHeader> ReadScriptHeader(const std::string& path) {
 StatusOr<ServerSettings> ReadServerSettings(const std::string& path,
                                             const std::vector<std::string>& args,
                                             const std::map<std::string, std::string>& environment) {
-  JobConfig job;
-  strategy::Origins origins;
-  strategy::Diagnostics diagnostics;
-  TD_RETURN_IF_ERROR(strategy::LoadTextProto(path, &job, &origins, &diagnostics));
-  strategy::ApplyEnvironment(&job, environment, &origins, &diagnostics);
-  for (const std::string& arg : args) {
-    const size_t name = arg.find_first_not_of('-'), equals = arg.find('=');
-    if (name == std::string::npos || equals == std::string::npos || equals < name) continue;
-    const std::string field = arg.substr(name, equals - name);
-    (void)strategy::ApplyOverride(&job, field, arg.substr(equals + 1), strategy::FlagOrigin(field),
-                                  &origins);
-  }
+  TD_ASSIGN_OR_RETURN(const JobConfig job, ReadJob(path, args, environment));
   const ExecutionStrategy& execution = job.strategy().execution_strategy();
   const bool meet = execution.use_thread_barrier() && job.strategy().a_sync();
   const RuntimeFlags& flags = job.strategy().runtime_flags();
@@ -115,6 +123,12 @@ StatusOr<ServerSettings> ReadServerSettings(const std::string& path,
   add(flags.has_rpc_prefetch_thread_num(), "rpc_prefetch_thread_num",
       std::to_string(flags.rpc_prefetch_thread_num()));
   return settings;
+}
+
+StatusOr<bool> WritesCheckpoints(const std::string& path, const std::vector<std::string>& args,
+                                 const std::map<std::string, std::string>& environment) {
+  TD_ASSIGN_OR_RETURN(const JobConfig job, ReadJob(path, args, environment));
+  return !job.checkpoint().dir().empty();
 }
 
 }  // namespace tandem::deploy

@@ -39,4 +39,9 @@ StatusOr<ServerSettings> ReadServerSettings(const std::string& path,
                                             const std::vector<std::string>& args,
                                             const std::map<std::string, std::string>& environment);
 
+// Returns whether the job writes checkpoints, from which a later run continues: its field
+// checkpoint.dir is set in the job file, the trainer arguments or the environment.
+StatusOr<bool> WritesCheckpoints(const std::string& path, const std::vector<std::string>& args,
+                                 const std::map<std::string, std::string>& environment);
+
 }  // namespace tandem::deploy

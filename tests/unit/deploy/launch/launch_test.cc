@@ -492,5 +492,17 @@ TEST_F(LauncherTest, DryRunStartsNothing) {
   EXPECT_FALSE(Exists("log"));
 }
 
+// The leading tandemrun makes the certificates when the hosts have joined.
+TEST_F(LauncherTest, DryRunWithHostsNeedsNoCertificates) {
+  const std::string secret = dir_ + "/secret";
+  std::ofstream(secret) << "the secret of a test";
+  std::filesystem::permissions(secret, std::filesystem::perms::owner_read);
+  Launch({"--hosts=2", "--nproc=1", "--rendezvous=tcp://node-a:7700", "--tls",
+          "--secret_file=" + secret, "--dry_run"});
+  EXPECT_EQ(WaitForLauncher(), 0) << Err();
+  EXPECT_THAT(Out(), HasSubstr("mode collective: 2 trainers"));
+  EXPECT_FALSE(Exists("log"));
+}
+
 }  // namespace
 }  // namespace tandem::deploy

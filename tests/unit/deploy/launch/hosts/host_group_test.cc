@@ -248,6 +248,25 @@ TEST(HostGroupTest, AFullJobAcceptsNoFurtherHost) {
   EXPECT_EQ(joined.status().code(), StatusCode::kAlreadyExists) << joined.status();
 }
 
+// The leading host has not noticed yet that the host has left the earlier run.
+TEST(HostGroupTest, AHostOfAnEarlierRunWaitsForItsPlace) {
+  HostGroupOptions options = Options(*FreePorts("127.0.0.1", 1));
+  Pair pair = Join(options, {.host_of = {0, 1}, .ranks_least = 1, .ranks_return = true});
+  options.again = true;
+  auto next = JoinLater(options);
+  const Time refused_until = SteadyNow() + milliseconds(700);  // more than one attempt
+  const Time deadline = SteadyNow() + kWaitMax;
+  while (next.wait_for(milliseconds(5)) != std::future_status::ready && SteadyNow() < deadline) {
+    if (SteadyNow() > refused_until) pair.other.reset();
+    (void)pair.leading->Step(SteadyNow());
+    if (pair.other != nullptr) (void)pair.other->Step(SteadyNow());
+  }
+  EXPECT_EQ(pair.other, nullptr) << "it joined a full job";
+  const Joined joined = next.get();
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  EXPECT_TRUE((*joined)->layout().replaces);
+}
+
 // The data of a host's pservers belong to its number. Hosts without data get the other numbers.
 TEST(HostGroupTest, HostsWithDataOfAnEarlierRunKeepTheirNumbers) {
   const int port = *FreePorts("127.0.0.1", 1);

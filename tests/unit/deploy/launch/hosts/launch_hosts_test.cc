@@ -168,6 +168,31 @@ TEST_F(LaunchHostsTest, TheLossOfTheLeadingHostEndsTheOthers) {
   EXPECT_TRUE(WaitUntil([this] { return AllGone({PidFile(0), PidFile(1)}); }));
 }
 
+TEST_F(LaunchHostsTest, AJobWithCheckpointsIsLedAgain) {
+  trainer_script_ = Script("trainer",
+                           "echo $$ > $D/trainer.$RANK.pid\n"
+                           "[ -e $D/end ] && exit 0\n"
+                           "exec sleep 1000\n");
+  for (const char* hosts : {"--hosts=2", "--hosts=1:2"}) {
+    hosts_.clear();
+    const std::vector<std::string> args = {hosts, "--mode=collective", "--nproc=1",
+                                           "--max_restarts=2", "--checkpoint.dir=" + dir_ + "/c"};
+    StartHosts(2, args);
+    ASSERT_TRUE(Running({0, 1}));
+    hosts_[0]->Signal(SIGKILL);
+    ASSERT_TRUE(WaitUntil([&] { return absl::StrContains(Errors(1), "joins the job again"); }))
+        << Errors(1);
+    EXPECT_TRUE(WaitUntil([this] { return AllGone({PidFile(0), PidFile(1)}); }));
+    std::ofstream(dir_ + "/end") << "now";
+    StartHost(args);
+    EXPECT_EQ(ExitCode(1), 0) << Errors(1) << Errors(2);
+    EXPECT_EQ(ExitCode(2), 0) << Errors(1) << Errors(2);
+    for (const char* file : {"end", "trainer.0.pid", "trainer.1.pid"}) {
+      std::filesystem::remove(dir_ + "/" + file);
+    }
+  }
+}
+
 TEST_F(LaunchHostsTest, ARankOfAnyHostIsRestartedWithinTheBudgetOfTheJob) {
   trainer_script_ = Script("trainer", "if [ -n \"$TANDEM_RESTARTED\" ]; then echo again; rm $D/" +
                                           std::string("trainer.$RANK.pid; fi\n") + kWaitForEver);
