@@ -58,6 +58,11 @@ function(tandem_test name)
   add_executable(${name} ${ARG_SRCS})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
+  if(TARGET tandem_test_headers)  # tests/CMakeLists.txt
+    target_link_libraries(${name} PRIVATE glog::glog)
+    target_compile_options(${name} PRIVATE -O1)
+    target_precompile_headers(${name} REUSE_FROM tandem_test_headers)
+  endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   # One ctest entry per binary. Listing the cases would run each binary at build time, and a process
   # per case costs more than most cases do.

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "gmock/gmock.h"
 #include "tests/support/process_test_util.h"
@@ -96,7 +97,7 @@ TEST_F(BadInputTest, DamagedData) {
     std::filesystem::remove(data + "/" + name);
     Write("data/" + name, bytes);
   };
-  const std::string whole = ReadWholeFile(std::string(kFashionMnist) + "/" + labels);
+  const std::string whole = ReadWholeFile(absl::StrCat(kFashionMnist, "/", labels));
 
   fresh();
   replace(labels, whole.substr(0, whole.size() / 2));
@@ -105,7 +106,7 @@ TEST_F(BadInputTest, DamagedData) {
   replace(images, std::string("\0\0\x08\x07\0\0\0\x01\0\0\0\x1c\0\0\0\x1c", 16));
   Expect({"--data.dir=" + data}, 65, {images});
   fresh();
-  replace(labels, ReadWholeFile(std::string(kFashionMnist) + "/t10k-labels-idx1-ubyte.gz"));
+  replace(labels, ReadWholeFile(absl::StrCat(kFashionMnist, "/t10k-labels-idx1-ubyte.gz")));
   Expect({"--data.dir=" + data}, 65, {"60000", "10000"});
 }
 

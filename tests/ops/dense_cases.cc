@@ -7,7 +7,6 @@ using Ints = std::vector<int64_t>;
 
 // Tolerance for functions around exp that are computed as polynomials with about ten terms.
 constexpr Tolerance kSmooth{.rel = 2e-6, .of_max = 3e-7};
-constexpr Tolerance kSums{.of_max = 3e-6};
 
 void AddActivations(const Shape& x, double range, bool bench, std::vector<OpCase>& cases) {
   for (const std::string op : {"sigmoid", "tanh"}) {

@@ -8,7 +8,6 @@ using Ints = std::vector<int64_t>;
 // Tolerances: kOnce for one rounding, kTwice for two roundings (a product and a sum).
 constexpr Tolerance kOnce{.rel = 1.2e-7};
 constexpr Tolerance kTwice{.rel = 2.5e-7, .of_max = 1.2e-7};
-constexpr Tolerance kSums{.of_max = 3e-6};
 
 void AddElementwise(const Shape& x, const Shape& y, int64_t axis, bool bench,
                     std::vector<OpCase>& cases) {

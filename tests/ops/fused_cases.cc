@@ -5,7 +5,6 @@ namespace tandem::optest {
 namespace {
 
 constexpr Tolerance kOnce{.rel = 1.2e-7, .of_max = 1.2e-7};
-constexpr Tolerance kSums{.of_max = 3e-6};
 
 // Inputs for sums with relu: X in [2, 3), Y in +-[0.1, 1). No sum is near 0, where relu has its
 // kink.

@@ -72,6 +72,9 @@ inline Tolerance Products(int64_t terms) {
   return {.of_max = 1e-6, .abs = 1.2e-7 * static_cast<double>(terms)};
 }
 
+// Tolerance for sums whose number of terms is not known to the case.
+inline constexpr Tolerance kSums{.of_max = 3e-6};
+
 struct OpCase {
   std::string op;
   // The distributions of the inputs, by slot. An absent optional slot is an empty vector.

@@ -159,12 +159,12 @@ Values Regularize(const OracleArgs& a) {
   return {g};
 }
 
-struct Row {
+struct OptimizerOracle {
   const char* op;
   Values (*run)(const OracleArgs&);
   size_t rows;  // position of the input Rows, which has the row numbers of a sparse gradient
 };
-constexpr Row kOptimizers[] = {
+constexpr OptimizerOracle kOptimizers[] = {
     {"adagrad", Adagrad, 4},
     {"adam", Adam, 7},
     {"adamax", Adamax, 6},
@@ -220,7 +220,7 @@ Values PickRows(const OracleArgs& a, const Values& dense) {
 
 Values OracleOptimizer(const OracleArgs& a) {
   const auto* row = std::find_if(std::begin(kOptimizers), std::end(kOptimizers),
-                                 [&a](const Row& r) { return a.op == r.op; });
+                                 [&a](const OptimizerOracle& r) { return a.op == r.op; });
   CHECK(row != std::end(kOptimizers)) << a.op;
   if (!a.Has(row->rows)) return row->run(a);
   Values in(a.in.begin(), a.in.end());

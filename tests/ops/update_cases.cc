@@ -3,7 +3,7 @@
 namespace tandem::optest {
 namespace {
 
-constexpr Tolerance kUpdate{.rel = 2e-5, .of_max = 1e-5};
+constexpr Tolerance kUpdateStep{.rel = 2e-5, .of_max = 1e-5};
 
 struct Table {
   int64_t height, dim;
@@ -18,7 +18,7 @@ void AddSparse(const Table& t, bool lazy, std::vector<OpCase>& cases) {
   const Draw power = F32({1}, 0.3, 0.9);
   const auto add = [&](OpCase c) {
     if (lazy) c.attrs["lazy_mode"] = true;
-    c.tolerance = kUpdate;
+    c.tolerance = kUpdateStep;
     c.bench = t.bench;
     cases.push_back(std::move(c));
   };
@@ -76,18 +76,18 @@ void AddWhole(const Shape& shape, bool bench, std::vector<OpCase>& cases) {
     cases.push_back({.op = "lars_momentum",
                      .inputs = {{p}, {g}, {F32(shape)}, {lr}},
                      .attrs = {{"weight_decay", decay}},
-                     .tolerance = kUpdate,
+                     .tolerance = kUpdateStep,
                      .bench = bench});
     cases.push_back({.op = "lamb",
                      .inputs = {{p}, {g}, {F32(shape)}, {F32(shape, 0, 1)}, {power}, {power}, {lr}},
                      .attrs = {{"weight_decay", decay}},
-                     .tolerance = kUpdate,
+                     .tolerance = kUpdateStep,
                      .bench = bench});
   }
   cases.push_back({.op = "regularize",
                    .inputs = {{p}, {g}, {}},
                    .attrs = {{"l1", 0.1}, {"l2", 0.01}},
-                   .tolerance = kUpdate,
+                   .tolerance = kUpdateStep,
                    .bench = bench});
   cases.push_back({.op = "clip",
                    .inputs = {{Distinct(shape)}},
@@ -103,7 +103,7 @@ void AddWhole(const Shape& shape, bool bench, std::vector<OpCase>& cases) {
     cases.push_back({.op = "clip_by_norm",
                      .inputs = {{g}},
                      .attrs = {{"max_norm", limit}},
-                     .tolerance = kUpdate,
+                     .tolerance = kUpdateStep,
                      .bench = bench});
   }
 }
@@ -129,14 +129,15 @@ std::vector<OpCase> UpdateCases() {
                      .inputs = {{F32({3, 4}), F32({0}), F32({9000})}},
                      .attrs = {{"max_norm", limit}},
                      .many_outputs = 3,
-                     .tolerance = kUpdate});
+                     .tolerance = kUpdateStep});
   }
   const Draw zero = F32({20}, 0, 0), lr = F32({1}, 0.1, 0.1), half = F32({1}, 0.5, 0.5);
-  cases.push_back(
-      {.op = "lars_momentum", .inputs = {{zero}, {F32({20})}, {zero}, {lr}}, .tolerance = kUpdate});
+  cases.push_back({.op = "lars_momentum",
+                   .inputs = {{zero}, {F32({20})}, {zero}, {lr}},
+                   .tolerance = kUpdateStep});
   cases.push_back({.op = "lamb",
                    .inputs = {{zero}, {F32({20})}, {zero}, {zero}, {half}, {half}, {lr}},
-                   .tolerance = kUpdate});
+                   .tolerance = kUpdateStep});
   return cases;
 }
 

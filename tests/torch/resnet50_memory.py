@@ -16,7 +16,7 @@ import tempfile
 
 import job_run
 
-BATCH, CLASSES, STEPS = 16, 1000, 3
+BATCH, CLASSES, STEPS = 16, 1000, 2
 BAR = 0.8
 
 # Only the outputs of the convolutions are kept from forward; normalisation and relu are computed

@@ -282,7 +282,8 @@ TEST_F(LogSourceTest, ARequestWaitsForAnEntryAndForTheEnd) {
 TEST_F(LogSourceTest, ACheckpointIsSentInParts) {
   LogSource& source = Source();
   EXPECT_EQ(source.FetchCheckpoint(1, 1, 0).status().code(), StatusCode::kNotFound);
-  const std::string content = std::string(4 << 20, 'a') + "end";
+  std::string content(4 << 20, 'a');
+  content += "end";
   ASSERT_TRUE(WriteTextFile(dir_.path() + "/values", content).ok());
   storage_.has_checkpoint = storage_.delta = true;
   const auto first = source.FetchCheckpoint(1, 1, 0);

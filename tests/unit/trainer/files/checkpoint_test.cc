@@ -117,7 +117,8 @@ TEST_F(CheckpointTest, CrashInTheMiddleLeavesThePreviousOne) {
 }
 
 TEST_F(CheckpointTest, DamagedOnesAreFoundOutAndPassedOver) {
-  const auto flip = [](std::string text, size_t at) {
+  const auto flip = [](const std::string& whole, size_t at) {
+    std::string text = whole;
     text.at(at) = static_cast<char>(text[at] ^ 1);
     return text;
   };
