@@ -87,8 +87,8 @@ class FakeClone:
 
     def git(self, *args):
         done = subprocess.run(["git", "-C", self.root, "-c", "user.name=t", "-c", "user.email=t@t",
-                               "-c", "commit.gpgsign=false", *args], capture_output=True, text=True,
-                              check=True)
+                               "-c", "commit.gpgsign=false", *args], env=self.environment(),
+                              capture_output=True, text=True, check=True)
         return done.stdout.strip()
 
     def commit(self, **values):
