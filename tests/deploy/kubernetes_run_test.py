@@ -200,6 +200,28 @@ class KubernetesRun(unittest.TestCase):
             self.assertEqual(self.complete(cluster), undisturbed)
             self.assertIn("resumed at step", self.trainer(cluster, 1).output())
 
+    def test_pods_of_an_elastic_job_come_and_go(self):
+        with self.cluster("overlays/elastic", 100 * STEPS) as cluster:
+            job = cluster.jobs["tandem-trainer"]
+            self.wait_for(cluster, lambda: self.trained_steps(cluster) >= STEPS)
+            leading = self.trainer(cluster, 0)
+            last = self.trainer(cluster, 2)
+            job.scale(2)
+            self.assertEqual((last.exit_code, last.killed), (128 + signal.SIGTERM, False),
+                             last.output())
+            self.wait_for(cluster, lambda: "2 of 3 ranks continue" in leading.output())
+            job.scale(3)
+            self.wait_for(cluster, lambda: leading.output().count("joined: 3 of 3 ranks") == 1)
+            self.trainer(cluster, 1).kill()
+            self.wait_for(cluster, lambda: leading.output().count("joined: 3 of 3 ranks") == 2)
+            self.assertEqual((self.trainer(cluster, 0), leading.ended()), (leading, False))
+            leading.kill()  # the others wait for its successor
+            self.wait_for(cluster, lambda: self.trainer(cluster, 0) is not leading)
+            self.wait_for(cluster, lambda: "resumed at step" in self.trainer(cluster, 0).output())
+            self.wait_for(cluster, lambda: self.trained_steps(cluster) > STEPS)
+            for index in (1, 2):
+                self.assertIn("joins the job again", self.trainer(cluster, index).output())
+
     def test_a_hybrid_job_continues_from_the_checkpoint_with_new_pservers(self):
         with self.cluster("overlays/hybrid", STEPS) as cluster:
             undisturbed = self.complete(cluster)

@@ -17,8 +17,8 @@ script.need_programs("kubectl", package="kubernetes-client")  # its kustomize jo
 import yaml  # pylint: disable=wrong-import-position
 
 KUBERNETES = os.path.join(script.SOURCE, "deploy", "kubernetes")
-VARIANTS = ["base", "collective", "overlays/collective-tls", "overlays/cpu", "overlays/gpu",
-            "overlays/hybrid", "overlays/tls"]
+VARIANTS = ["base", "collective", "overlays/collective-tls", "overlays/cpu", "overlays/elastic",
+            "overlays/gpu", "overlays/hybrid", "overlays/tls"]
 # Volumes that the users of the cluster create by hand (docs/guides/kubernetes.md).
 BY_HAND = {"tandem-secret", "tandem-tls-pserver", "tandem-tls-trainer"}
 
@@ -52,6 +52,16 @@ class Manifests:
         ports = {p["name"]: p["containerPort"] for p in self.container(self.trainers)["ports"]}
         return ports.get("rendezvous")
 
+    def elastic(self):
+        """Whether the pods run tandemrun, so that ranks may come and go."""
+        return self.container(self.trainers)["command"] == ["tandemrun"]
+
+    def rendezvous(self):
+        """The place where trainers meet; None: the mode has none."""
+        if self.elastic():
+            return flag_of(self.container(self.trainers)["args"], "rendezvous")
+        return self.environment(self.trainers).get("TANDEM_RENDEZVOUS")
+
     def environment(self, workload):
         return {e["name"]: e.get("value") for e in self.container(workload)["env"]}
 
@@ -70,7 +80,12 @@ class Kubernetes(unittest.TestCase):
     def test_names_and_numbers_agree(self):
         for m in self.manifests:
             ranks = m.trainers["spec"]["completions"]
-            self.assertEqual(m.environment(m.trainers)["TANDEM_SIZE"], str(ranks))
+            if m.elastic():
+                hosts = flag_of(m.container(m.trainers)["args"], "hosts")
+                self.assertEqual(hosts, f"1:{ranks}")
+                self.assertEqual(m.one("PodDisruptionBudget")["spec"]["minAvailable"], ranks - 1)
+            else:
+                self.assertEqual(m.environment(m.trainers)["TANDEM_SIZE"], str(ranks))
             self.assertEqual(m.trainers["spec"]["parallelism"], ranks)
             self.assertEqual(m.trainers["spec"]["completionMode"], "Indexed")
             for service in m.services.values():
@@ -95,13 +110,13 @@ class Kubernetes(unittest.TestCase):
     def test_trainers_meet_at_the_name_of_the_first(self):
         for m in self.manifests:
             mode = flag_of(m.container(m.trainers)["args"], "mode")
-            self.assertEqual("TANDEM_RENDEZVOUS" in m.environment(m.trainers), mode != "pserver")
+            self.assertEqual(m.rendezvous() is not None, mode != "pserver")
             self.assertEqual(m.pservers is None, mode == "collective")
             if mode == "pserver":
                 continue
             name, service = m.trainers["metadata"]["name"], m.pod(m.trainers)["subdomain"]
             self.assertIn(service, m.services)
-            self.assertEqual(m.environment(m.trainers)["TANDEM_RENDEZVOUS"],
+            self.assertEqual(m.rendezvous(),
                              f"tcp://{name}-0.{service}:{m.rendezvous_port()}")
 
     def test_ports_agree(self):
@@ -200,6 +215,8 @@ class Kubernetes(unittest.TestCase):
     def test_the_programs_accept_every_flag(self):
         known = subprocess.run([os.path.join(script.BIN, "tandem-pserver"), "--help"],
                                capture_output=True, text=True, check=True).stdout
+        launcher = subprocess.run([os.path.join(script.BIN, "tandemrun"), "--help"],
+                                  capture_output=True, text=True, check=True).stdout
         for m in self.manifests:
             for arg in m.container(m.pservers)["args"] if m.pservers else []:
                 self.assertRegex(known, rf"(?m)^  --{arg[2:].split('=')[0]} ")
@@ -208,6 +225,12 @@ class Kubernetes(unittest.TestCase):
                 with open(path, "w", encoding="utf-8") as file:
                     file.write(m.one("ConfigMap")["data"]["job.pbtxt"])
                 args = [a.replace("/etc/tandem", folder) for a in m.container(m.trainers)["args"]]
+                if m.elastic():
+                    *flags, job = args[:args.index("--")]
+                    self.assertEqual(job, path)
+                    for flag in flags:
+                        self.assertRegex(launcher, rf"(?m)^  --{flag[2:].split('=')[0]}\b")
+                    args = ["--job_file=" + job, *args[args.index("--") + 1:]]
                 done = subprocess.run([os.path.join(script.BIN, "tandem-trainer"), *args, "--check"],
                                       capture_output=True, text=True, check=False)
                 self.assertEqual(done.returncode, 0, done.stderr)

@@ -367,6 +367,15 @@ class Job:
         self.failed = ""
         self.order = list(range(self.spec["completions"]))  # in which pods are made
 
+    def scale(self, count):
+        """Changes the number of pods, as a patch of completions and parallelism does."""
+        self.spec["completions"] = self.spec["parallelism"] = count
+        self.order = list(range(count))
+        for index in [i for i in self.pods if i >= count]:
+            pod = self.pods.pop(index)
+            pod.stop()
+            self.cluster.remove(pod)
+
     def make(self, index):
         name, template = f"{self.name}-{index}", self.spec["template"]
         number = {"batch.kubernetes.io/job-completion-index": str(index)}
