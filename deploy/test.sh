@@ -71,7 +71,7 @@ if ! command -v clang-tidy >/dev/null; then
 fi
 ./deploy/build.sh --preset "$preset"
 lint=0
-[ "$preset" != release ] || ./deploy/lint.sh --build="$dir" --seconds=120 || lint=$?
+[ "$preset" != release ] || ./deploy/lint.sh --build="$dir" --seconds=60 || lint=$?
 
 # Each test program writes a summary of its cases to this directory.
 results=$PWD/$dir/test-results

@@ -2,6 +2,7 @@
 // with the same bits. Both libraries are stand-ins (tests/cuda_on_host).
 #include <filesystem>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "tests/support/built_program.h"
 #include "tests/support/cuda_on_host_job.h"
@@ -73,7 +74,7 @@ TEST_F(CompilationCache, TheSecondJobCompilesNothing) {
 TEST_F(CompilationCache, NothingIsKeptWithoutAFolder) {
   for (const std::string name : {"first", "second"}) {
     const JobRun run = Train(name, {"--compilation_cache_dir="});
-    EXPECT_THAT(run.output, ContainsRegex(std::string(kAll) + "\n"));
+    EXPECT_THAT(run.output, ContainsRegex(absl::StrCat(kAll, "\n")));
   }
   EXPECT_FALSE(std::filesystem::exists(Path("compiled")));
 }

@@ -1,6 +1,7 @@
 // sync_batch_norm: two ranks normalise like one process, with equal and unequal shares of the
 // batch. The test compares the results after one step. Over several steps a rounding error could
 // change the sign of a relu's input and grow.
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "tests/knobs/knob_programs.h"
 #include "tests/support/params_test_util.h"
@@ -14,7 +15,7 @@ class SyncBatchNormTest : public KnobProgramTest {
  protected:
   void SetUp() override {
     KnobProgramTest::SetUp();
-    if (!IsSkipped()) job_ = Write("norms.pbtxt", std::string(kResNet18Job) + "steps_max: 1\n");
+    if (!IsSkipped()) job_ = Write("norms.pbtxt", absl::StrCat(kResNet18Job, "steps_max: 1\n"));
   }
   TensorMap Train(const std::string& name, const std::vector<std::string>& launch,
                   std::vector<std::string> args) const {

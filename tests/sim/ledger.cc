@@ -22,11 +22,11 @@ std::span<const float> ValuesOf(const ShardSnapshot& image, size_t slice) {
 
 // Maps an id to a row: shows, clicks, then the values. A row without embedx values has only the
 // first value.
-using RowMap = std::map<int64_t, std::vector<float>>;
+using LedgerRows = std::map<int64_t, std::vector<float>>;
 constexpr size_t kCounts = 2;
 constexpr float kNonclkCoeff = 0.25f, kEmbedxThreshold = 3;
 
-void AddRows(const RowValues& values, RowMap& rows) {
+void AddRows(const RowValues& values, LedgerRows& rows) {
   const float* content = values.content.data();
   for (size_t i = 0; i < values.ids.size(); ++i) {
     const RowAge& use = values.use[i];
@@ -52,8 +52,8 @@ void UpdateRow(std::span<const float> pushed, float rate, std::vector<float>& ro
 // Rows of the table "fading". Their ids differ from those of the table "rows".
 constexpr int64_t kFirstFading = int64_t{1} << 36, kFadingSteps = 13;
 
-RowMap RowsOf(const ShardSnapshot& image) {
-  RowMap rows;
+LedgerRows RowsOf(const ShardSnapshot& image) {
+  LedgerRows rows;
   for (size_t t = 0; t < image.tables.size(); ++t) {
     if (image.config.tables[t].variable != "rows") continue;
     for (const auto& [bucket, values] : image.tables[t].buckets) {
@@ -89,7 +89,7 @@ class RecordedMoves {
     if (base.moves != nullptr) offered_ = base.moves->offered;
     for (const SliceSpec& s : base.config.slices) slices_[s.bucket] = {s.variable, s.offset};
   }
-  void Make(const MoveRecord& move, RowMap& rows, SliceMap& slices) {
+  void Make(const MoveRecord& move, LedgerRows& rows, SliceMap& slices) {
     std::visit(Visitor{[](const MoveBegunRecord&) {},
                        [&](const MoveOfferedRecord& r) { Receive(*r.migration, rows, slices); },
                        [&](const MoveReleasedRecord& r) {
@@ -102,7 +102,7 @@ class RecordedMoves {
   }
 
  private:
-  void Receive(const BucketMigration& migration, RowMap& rows, SliceMap& slices) {
+  void Receive(const BucketMigration& migration, LedgerRows& rows, SliceMap& slices) {
     for (const BucketMove& m : migration.moves) {
       Drop(m.bucket, rows, slices);
       offered_[m.bucket] = m.epoch;
@@ -116,7 +116,7 @@ class RecordedMoves {
       slices[slices_[s.spec.bucket]] = {values.begin(), values.end()};
     }
   }
-  void Learn(const BucketMap& map, RowMap& rows, SliceMap& slices) {
+  void Learn(const BucketMap& map, LedgerRows& rows, SliceMap& slices) {
     for (const BucketMove& m : map.moves()) {
       const auto offered = offered_.find(m.bucket);
       if (offered == offered_.end() || m.epoch < offered->second) continue;
@@ -124,7 +124,7 @@ class RecordedMoves {
       offered_.erase(offered);
     }
   }
-  void Drop(int bucket, RowMap& rows, SliceMap& slices) const {
+  void Drop(int bucket, LedgerRows& rows, SliceMap& slices) const {
     const auto slice = slices_.find(bucket);
     if (slice != slices_.end()) slices.erase(slice->second);
     std::erase_if(rows, [bucket](const auto& row) {
@@ -422,7 +422,7 @@ std::vector<float> SlicesOf(const ShardSnapshot& image) {
 
 namespace {
 
-void Append(const RowMap& rows, std::vector<float>& all) {
+void Append(const LedgerRows& rows, std::vector<float>& all) {
   for (const auto& [id, values] : rows) {
     all.push_back(static_cast<float>(id));
     all.insert(all.end(), values.begin(), values.end());
@@ -438,7 +438,7 @@ std::vector<float> ParametersOf(const ShardSnapshot& image) {
 }
 
 std::vector<float> ParametersOfAll(const std::vector<ShardSnapshot>& images) {
-  RowMap rows;
+  LedgerRows rows;
   SliceMap slices;
   for (const ShardSnapshot& image : images) {
     for (const auto& [id, values] : RowsOf(image)) {
@@ -465,7 +465,7 @@ std::string CheckOrder(const ShardSnapshot& image, const SimDisk& disk) {
     params[{base.config.slices[i].variable, base.config.slices[i].offset}] = {values.begin(),
                                                                               values.end()};
   }
-  RowMap rows = RowsOf(base);
+  LedgerRows rows = RowsOf(base);
   RecordedMoves moves(base);
   for (const LogEntry& entry : disk.History()) {
     if (const auto* const move = std::get_if<MoveRecord>(&entry.record)) {

@@ -116,9 +116,9 @@ class ModeTest : public SimTest, public testing::WithParamInterface<Kind> {
 TEST_P(ModeTest, EveryPushCountsOnce) {
   const uint64_t first = FromEnvironment("TANDEM_SIM_FIRST", 1);
   const uint64_t seeds = FromEnvironment("TANDEM_SIM_SEEDS", GetParam().moves      ? 10
-                                                             : GetParam().readers  ? 50
-                                                             : GetParam().standbys ? 100
-                                                                                   : 250);
+                                                             : GetParam().readers  ? 30
+                                                             : GetParam().standbys ? 60
+                                                                                   : 150);
   SimReport sum;
   uint64_t given_up = 0;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
