@@ -1,7 +1,7 @@
 // Tests tandemrun --mode=collective --max_restarts. The tests kill ranks at random moments.
 // Surviving ranks wait for the replacements and send them the state. The job must have the bits of
 // an undisturbed job.
-//   TANDEM_RECOVERY_ROUNDS=N random kills (8) TANDEM_RECOVERY_SEED=N of ranks and times (1)
+//   TANDEM_RECOVERY_ROUNDS=N random kills (6) TANDEM_RECOVERY_SEED=N of ranks and times (1)
 #include <signal.h>
 
 #include <algorithm>
@@ -153,7 +153,7 @@ TEST_F(RecoveryTest, WhatIsNotBuiltIsRefused) {
 }
 
 TEST_F(RecoveryTest, RandomKillsChangeNoBit) {
-  const int rounds = FromEnvironment("TANDEM_RECOVERY_ROUNDS", 8);
+  const int rounds = FromEnvironment("TANDEM_RECOVERY_ROUNDS", 6);
   const auto seed = static_cast<uint32_t>(FromEnvironment("TANDEM_RECOVERY_SEED", 1));
   constexpr int kRanks = 3;
   // A round begins up to 100 steps after the previous one and takes some more steps. The number of
