@@ -119,7 +119,7 @@ HostLayout ExampleLayout(const LaunchOptions& options) {
 }
 
 StatusOr<std::unique_ptr<HostGroup>> JoinHosts(const Environment& env, const std::string& version,
-                                               LaunchOptions& options) {
+                                               bool again, LaunchOptions& options) {
   TD_REQUIRE(options.hosts.several());
   std::string& secret_file = options.security.secret_file;
   if (secret_file.empty()) secret_file = ValueOf(env, "TANDEM_SECRET_FILE");
@@ -142,7 +142,7 @@ StatusOr<std::unique_ptr<HostGroup>> JoinHosts(const Environment& env, const std
   if (!options.pservers.data_dir.empty()) {
     TD_ASSIGN_OR_RETURN(group.kept, KeptNumber(options));
   }
-  group.again = options.hosts.again;
+  group.again = again;
   group.numeric = options.pservers.standbys > 0;
   group.ports = MostOnOneHost(options);
   group.silence = options.hosts.timeout;

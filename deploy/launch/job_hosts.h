@@ -13,10 +13,10 @@ namespace tandem::deploy {
 
 // Joins the job at options.hosts.rendezvous. Blocks until all hosts have joined (HostGroup::Join),
 // and reports the wait on stderr. Then sets the hosts and ports of the processes in `options`, and
-// a log directory for this host. `env`: the launcher's environment. REQUIRES:
-// options.hosts.several().
+// a log directory for this host. `env`: the launcher's environment. `again`:
+// HostGroupOptions::again. REQUIRES: options.hosts.several().
 StatusOr<std::unique_ptr<HostGroup>> JoinHosts(const Environment& env, const std::string& version,
-                                               LaunchOptions& options);
+                                               bool again, LaunchOptions& options);
 
 // Sets the hosts and ports of the processes in `options` as `layout` says, and the log directory of
 // this host.

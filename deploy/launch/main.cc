@@ -69,10 +69,9 @@ StatusOr<Outcome> Launch(const ParsedArgs& args, bool again) {
   const Environment env = WithoutRanks(CurrentEnvironment());
   TD_ASSIGN_OR_RETURN(LaunchOptions options, MakeLaunchOptions(args, ProgramDir()));
   std::unique_ptr<HostGroup> group;  // null: the job runs on this host only
-  options.hosts.again = again;
   if (options.hosts.several() && options.dry_run) Apply(ExampleLayout(options), options);
   if (options.hosts.several() && !options.dry_run) {
-    TD_ASSIGN_OR_RETURN(group, JoinHosts(env, TANDEM_VERSION, options));
+    TD_ASSIGN_OR_RETURN(group, JoinHosts(env, TANDEM_VERSION, again, options));
   }
   const StatusOr<LaunchPlan> made = MakeLaunchPlan(
       options, env,

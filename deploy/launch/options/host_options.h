@@ -22,8 +22,6 @@ struct HostOptions {
   // Time without a message of a host's tandemrun after which the host is lost.
   Duration timeout = std::chrono::seconds(5);
 
-  bool again = false;  // this host was in an earlier run, which has lost its leading host
-
   bool several() const { return count > 1; }
 };
 
