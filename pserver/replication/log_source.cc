@@ -41,7 +41,7 @@ std::shared_ptr<const std::string> BytesOf(const LogEntry& entry) {
 }  // namespace
 
 LogSource::LogSource(Options options, Storage& storage, const Clock& clock)
-    : options_(std::move(options)), storage_(storage), clock_(clock) {
+    : options_(std::move(options)), storage_(storage), clock_(clock), write_times_(clock.Now()) {
   TD_REQUIRE(options_.standbys >= 0 && storage.files() != nullptr);
   TD_REQUIRE(options_.member >= 0 && options_.member <= options_.standbys);
 }
@@ -57,6 +57,7 @@ void LogSource::BeginTerm(const LogTerm& term, uint64_t last,
   term_ = term;
   predecessor_ = predecessor;
   last_ = std::max(last_, last);
+  write_times_.Begin(last_, clock_.Now());
   replicated_ = 0;
   window_.clear();
   window_bytes_ = 0;
@@ -85,6 +86,7 @@ void LogSource::OnWritten(std::span<const LogEntry> entries) {
     if (followers_.empty() && replicas_.empty()) {  // a later follower reads the store
       window_.clear();
       window_bytes_ = 0;
+      write_times_.Add(last_ + 1, clock_.Now());
       for (const LogEntry& entry : entries) last_ = std::max(last_, entry.number);
       RaiseReplicated();
       return;
@@ -94,6 +96,7 @@ void LogSource::OnWritten(std::span<const LogEntry> entries) {
   for (const LogEntry& entry : entries) encoded.push_back(BytesOf(entry));
   const Time now = clock_.Now();
   MutexLock lock(mu_);
+  write_times_.Add(last_ + 1, now);
   for (size_t i = 0; i < entries.size(); ++i) {
     if (entries[i].number <= last_) continue;  // BeginTerm has counted the entry
     if (entries[i].number != last_ + 1) {      // a restored snapshot has a later number
@@ -491,8 +494,8 @@ void LogSource::FillLag(uint64_t stored, StandbyInfo* info) const {
   for (size_t i = window_.size() - missing; i < window_.size(); ++i) {
     info->lag_bytes += window_[i].bytes->size();
   }
-  if (missing == 0) return;
-  const Time oldest = window_[window_.size() - missing].written;
+  const Time oldest = missing == info->lag_entries ? window_[window_.size() - missing].written
+                                                   : write_times_.Earliest(stored + 1);
   info->lag_time = std::max(Duration(), clock_.Now() - oldest);
 }
 

@@ -20,6 +20,7 @@
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "pserver/replication/state_history.h"
+#include "pserver/replication/write_times.h"
 #include "pserver/state/wal.h"
 #include "pserver/storage/storage.h"
 
@@ -58,8 +59,9 @@ struct StandbyInfo {
   uint64_t stored = 0;   // number of the last entry that it has stored
   uint64_t lag_entries = 0;
   uint64_t lag_bytes = 0;  // a lower bound if the window lacks some of these entries
-  Duration lag_time{};     // age of the oldest of these entries; 0: there is none
-  Duration silent{};       // time since its last request
+  // Age of the oldest of these entries; 0: there is none. An upper bound if the window lacks it.
+  Duration lag_time{};
+  Duration silent{};  // time since its last request
 };
 
 // Thread-safe. Fetch blocks; its caller provides a thread for each standby.
@@ -220,6 +222,7 @@ class LogSource final : public StateHistory {
   // The newest entries, which end at last_; empty while nothing follows.
   std::deque<Kept> window_ TD_GUARDED_BY(mu_);
   uint64_t window_bytes_ TD_GUARDED_BY(mu_) = 0;
+  WriteTimes write_times_ TD_GUARDED_BY(mu_);                 // of the entries of this term
   std::map<int, Follower> followers_ TD_GUARDED_BY(mu_);      // standbys, by number
   std::map<uint64_t, Follower> replicas_ TD_GUARDED_BY(mu_);  // by incarnation
 };

@@ -19,8 +19,8 @@
 namespace tandem::deploy {
 namespace {
 
-// Maximum time for which the command waits until enough standbys have all log entries of the
-// primary.
+// Maximum time for which the command waits until enough standbys have all log entries that the
+// primary had at the beginning.
 constexpr Duration kCatchUpMax = std::chrono::seconds(3);
 constexpr int kPollMs = 10;  // time between two status requests to the server, in ms
 // Time limit for one reply of the new primary. The limit is short, because a primary that has just
@@ -56,22 +56,34 @@ std::string LackText(const StandbyRow& standby) {
                          standby.lag_entries, standby.lag_bytes, standby.lag_seconds);
 }
 
-// Reads the term and the primary of the server into `what`. Adds to `complete` the standbys that
-// have all log entries that the primary has now, and removes the standbys that do not follow the
-// primary any more (StandbyRow::Follows). A standby that follows but still copies older entries is
-// not added, because it may lack acknowledged pushes. Sets `lags` to the state of each standby.
+// The standbys of a server that have all log entries which its primary had at the first look.
+// Trainers may push without a pause, so that a standby never has all entries at once.
+struct CompleteStandbys {
+  Time first;             // end of the first look at the present primary
+  std::set<int> members;  // numbers of these standbys
+  std::string lags;       // the state of each standby at the last look
+};
+
+// Reads the term and the primary of the server into `what`. Adds the standbys to `complete` that
+// lack only log entries written since the first look, and removes the standbys that do not follow
+// the primary any more (StandbyRow::Follows). A standby that follows but still copies older entries
+// is not added, because it may lack acknowledged pushes.
 Status FindComplete(const JobAccess& access, const std::vector<int>& members, Promotion& what,
-                    std::set<int>& complete, std::string& lags) {
+                    CompleteStandbys& complete) {
+  const Time asked = SteadyNow();
   StatusReply reply;
   TD_RETURN_IF_ERROR(ServerAccess(access, static_cast<size_t>(what.server)).GetStatus(&reply));
-  if (reply.term() != what.term) complete.clear();
+  if (reply.term() != what.term) complete = {SteadyNow(), {}, ""};
   what.term = reply.term();
   what.member = static_cast<int>(reply.member());
-  lags.clear();
+  complete.lags.clear();
   for (const StandbyRow& standby : StandbysOf(reply, members)) {
-    absl::StrAppend(&lags, lags.empty() ? "" : "; ", LackText(standby));
-    if (!standby.Follows()) complete.erase(standby.member);
-    if (standby.Follows() && standby.lag_entries == 0) complete.insert(standby.member);
+    absl::StrAppend(&complete.lags, complete.lags.empty() ? "" : "; ", LackText(standby));
+    if (!standby.Follows()) {
+      complete.members.erase(standby.member);
+    } else if (standby.lag_entries == 0 || standby.lag_seconds < Seconds(asked - complete.first)) {
+      complete.members.insert(standby.member);
+    }
   }
   return OkStatus();
 }
@@ -92,19 +104,18 @@ Status CheckStandbys(const JobAccess& access, Promotion& what) {
   }
   // Any `needed` complete members together have all acknowledged pushes (server_group.h).
   const size_t needed = members.size() - members.size() / 2;
-  std::set<int> complete;
-  std::string lags;
+  CompleteStandbys complete;
   const Time deadline = SteadyNow() + kCatchUpMax;
   while (true) {
-    TD_RETURN_IF_ERROR(FindComplete(access, members, what, complete, lags));
-    if (complete.size() >= needed) return OkStatus();
+    TD_RETURN_IF_ERROR(FindComplete(access, members, what, complete));
+    if (complete.members.size() >= needed) return OkStatus();
     if (SteadyNow() >= deadline) break;
     poll(nullptr, 0, kPollMs);
   }
   return FailedPrecondition(
       "pserver %d has %d standbys that follow its primary, but a promotion needs %d (%s) [TD4032]; "
       "hint: run tandem status %s, and try again when the standbys follow",
-      what.server, complete.size(), needed, lags, access.dir);
+      what.server, complete.members.size(), needed, complete.lags, access.dir);
 }
 
 // Reads the events of the job after the first `before` events. Returns an error if one of them says

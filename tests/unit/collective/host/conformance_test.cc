@@ -170,7 +170,7 @@ TEST_P(SumsAndCopiesTest, BroadcastAndAllGather) {
         const auto in = Input(dtype, count, r);
         std::vector<std::byte> out(in.size() * size()), place(in.size() * size());
         std::byte* const own = place.data() + r * in.size();
-        std::copy(in.begin(), in.end(), place.begin() + r * in.size());
+        std::copy(in.begin(), in.end(), place.begin() + static_cast<ptrdiff_t>(r * in.size()));
         auto a = world[r]->AllGather(in.data(), out.data(), count, dtype);
         auto b = world[r]->AllGather(own, place.data(), count, dtype);
         ASSERT_EQ(a->Wait(In(30)), OkStatus());

@@ -200,12 +200,26 @@ TEST_F(LogSourceTest, TheLagOfAStandbyIsKnown) {
   const auto fetched = Fetch(1, 1);
   ASSERT_EQ(fetched->entries.size(), 3u);
   EXPECT_EQ(info.lag_bytes, 3 * fetched->entries[0]->size());
+  clock_.Advance(std::chrono::seconds(1));
   Write(100);  // more than the window has
   EXPECT_EQ(source.standbys().at(0).lag_entries, 103u);
   EXPECT_LE(source.standbys().at(0).lag_bytes, 1000u);
+  // The window lacks entry 2, and its own oldest entry was written now. The lag is an upper bound.
+  EXPECT_EQ(source.standbys().at(0).lag_time, std::chrono::seconds(4));
   ASSERT_TRUE(Fetch(1, 104).ok());
   EXPECT_EQ(source.standbys().at(0).lag_entries, 0u);
   EXPECT_EQ(source.standbys().at(0).lag_time, Duration());
+}
+
+// After a restart the primary has written nothing, and a standby that lacks entries still lags.
+TEST_F(LogSourceTest, AnEmptyWindowIsNoProofThatAStandbyFollows) {
+  LogSource& source = Source(1);
+  Write(5);
+  source.BeginTerm(Of(4), 5, LogSource::Predecessor{Of(1), 5});
+  clock_.Advance(std::chrono::seconds(3));
+  ASSERT_TRUE(Fetch(1, 2, 1).ok());
+  EXPECT_EQ(source.standbys().at(0).lag_entries, 3u);
+  EXPECT_EQ(source.standbys().at(0).lag_time, std::chrono::seconds(3));
 }
 
 TEST_F(LogSourceTest, AStandbyWithANewerStateIsRefused) {
