@@ -222,7 +222,7 @@ class LogSource final : public StateHistory {
   // The newest entries, which end at last_; empty while nothing follows.
   std::deque<Kept> window_ TD_GUARDED_BY(mu_);
   uint64_t window_bytes_ TD_GUARDED_BY(mu_) = 0;
-  WriteTimes write_times_ TD_GUARDED_BY(mu_);                 // of the entries of this term
+  WriteTimes write_times_ TD_GUARDED_BY(mu_);                 // when entries were written
   std::map<int, Follower> followers_ TD_GUARDED_BY(mu_);      // standbys, by number
   std::map<uint64_t, Follower> replicas_ TD_GUARDED_BY(mu_);  // by incarnation
 };
