@@ -59,7 +59,8 @@ struct StandbyInfo {
   uint64_t stored = 0;   // number of the last entry that it has stored
   uint64_t lag_entries = 0;
   uint64_t lag_bytes = 0;  // a lower bound if the window lacks some of these entries
-  // Age of the oldest of these entries; 0: there is none. An upper bound if the window lacks it.
+  // Age of the oldest of these entries, or an upper bound of it if the window lacks it. The age of
+  // an entry from before this process began the term counts from there. 0: there is no such entry.
   Duration lag_time{};
   Duration silent{};  // time since its last request
 };

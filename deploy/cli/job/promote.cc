@@ -20,7 +20,7 @@ namespace tandem::deploy {
 namespace {
 
 // Maximum time for which the command waits until enough standbys have all log entries that the
-// primary had at the beginning.
+// primary had at the first look.
 constexpr Duration kCatchUpMax = std::chrono::seconds(3);
 constexpr int kPollMs = 10;  // time between two status requests to the server, in ms
 // Time limit for one reply of the new primary. The limit is short, because a primary that has just
@@ -59,7 +59,9 @@ std::string LackText(const StandbyRow& standby) {
 // The standbys of a server that have all log entries which its primary had at the first look.
 // Trainers may push without a pause, so that a standby never has all entries at once.
 struct CompleteStandbys {
-  Time first;             // end of the first look at the present primary
+  // The process of the primary, and the end of the first look at it.
+  uint64_t incarnation = 0;
+  Time first;
   std::set<int> members;  // numbers of these standbys
   std::string lags;       // the state of each standby at the last look
 };
@@ -73,7 +75,9 @@ Status FindComplete(const JobAccess& access, const std::vector<int>& members, Pr
   const Time asked = SteadyNow();
   StatusReply reply;
   TD_RETURN_IF_ERROR(ServerAccess(access, static_cast<size_t>(what.server)).GetStatus(&reply));
-  if (reply.term() != what.term) complete = {SteadyNow(), {}, ""};
+  if (reply.term() != what.term || reply.server_incarnation() != complete.incarnation) {
+    complete = {reply.server_incarnation(), SteadyNow(), {}, ""};
+  }
   what.term = reply.term();
   what.member = static_cast<int>(reply.member());
   complete.lags.clear();

@@ -21,12 +21,12 @@ struct StandbyRow {
   bool current = false;    // the standby has a state of this term, so that its lag is known
   // Log entries that the primary has written and the standby has not stored, and their bytes.
   uint64_t lag_entries = 0, lag_bytes = 0;
-  // Age of the oldest of these entries, or an upper bound of it; 0: there is none.
+  // Age of the oldest of these entries (StandbyStatus.lag_seconds); 0: there is none.
   double lag_seconds = 0;
   double silent_seconds = 0;  // seconds since the last request of the standby
 
   // Returns whether the standby replies, and has the state of the primary except for the entries of
-  // the last two seconds.
+  // the last two seconds. In the first two seconds of a primary it may lack older entries.
   bool Follows() const;
   // Returns a sentence about a standby of pserver `server` that has sent nothing or lags for more
   // than five seconds, or has not connected yet; nullopt: it is none of these.

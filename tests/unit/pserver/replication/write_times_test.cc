@@ -8,7 +8,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST(WriteTimesTest, AnEntryIsNeverYoungerThanReported) {
+TEST(WriteTimesTest, AnEntryIsAtMostAsOldAsReported) {
   Time now{};
   WriteTimes times(now);
   times.Begin(10, now += milliseconds(500));
