@@ -105,10 +105,10 @@ void LogSource::OnWritten(std::span<const LogEntry> entries) {
     }
     last_ = entries[i].number;
     window_bytes_ += encoded[i]->size();
-    window_.push_back({std::move(encoded[i]), now});
+    window_.push_back(std::move(encoded[i]));
   }
   while (window_bytes_ > options_.window_bytes_max && window_.size() > 1) {
-    window_bytes_ -= window_.front().bytes->size();
+    window_bytes_ -= window_.front()->size();
     window_.pop_front();
   }
   RaiseReplicated();
@@ -325,7 +325,7 @@ bool LogSource::AddFromWindow(uint64_t after, FetchedLog* fetched) const {
   size_t bytes = 0;
   const size_t end = window_.size() - (last_ - fetched->last);
   for (size_t i = after + 1 - begin; i < end && bytes < kReplyBytes; ++i) {
-    const std::shared_ptr<const std::string>& entry = window_[i].bytes;
+    const std::shared_ptr<const std::string>& entry = window_[i];
     if (bytes != 0 && bytes + entry->size() > kReplyBytesMax) break;
     fetched->entries.push_back(entry);
     bytes += entry->size();
@@ -492,11 +492,9 @@ void LogSource::FillLag(uint64_t stored, StandbyInfo* info) const {
   info->lag_entries = last_ - stored;
   const size_t missing = std::min<size_t>(info->lag_entries, window_.size());
   for (size_t i = window_.size() - missing; i < window_.size(); ++i) {
-    info->lag_bytes += window_[i].bytes->size();
+    info->lag_bytes += window_[i]->size();
   }
-  const Time oldest = missing == info->lag_entries ? window_[window_.size() - missing].written
-                                                   : write_times_.Earliest(stored + 1);
-  info->lag_time = std::max(Duration(), clock_.Now() - oldest);
+  info->lag_time = std::max(Duration(), clock_.Now() - write_times_.Earliest(stored + 1));
 }
 
 void LogSource::Close() {

@@ -59,8 +59,8 @@ struct StandbyInfo {
   uint64_t stored = 0;   // number of the last entry that it has stored
   uint64_t lag_entries = 0;
   uint64_t lag_bytes = 0;  // a lower bound if the window lacks some of these entries
-  // Age of the oldest of these entries, or an upper bound of it if the window lacks it. The age of
-  // an entry from before this process began the term counts from there. 0: there is no such entry.
+  // Upper bound of the age of the oldest of these entries (WriteTimes::Earliest). The age of an
+  // entry from before this process began the term counts from there. 0: there is no such entry.
   Duration lag_time{};
   Duration silent{};  // time since its last request
 };
@@ -139,11 +139,6 @@ class LogSource final : public StateHistory {
   void Close();
 
  private:
-  // A written entry in memory.
-  struct Kept {
-    std::shared_ptr<const std::string> bytes;
-    Time written;
-  };
   struct Follower {
     uint64_t incarnation = 0;
     std::optional<uint64_t> stored;  // last stored entry of the current term; nullopt: none
@@ -221,7 +216,7 @@ class LogSource final : public StateHistory {
   // Highest result of Replicated in this term; 0: not known yet.
   uint64_t replicated_ TD_GUARDED_BY(mu_) = 0;
   // The newest entries, which end at last_; empty while nothing follows.
-  std::deque<Kept> window_ TD_GUARDED_BY(mu_);
+  std::deque<std::shared_ptr<const std::string>> window_ TD_GUARDED_BY(mu_);
   uint64_t window_bytes_ TD_GUARDED_BY(mu_) = 0;
   WriteTimes write_times_ TD_GUARDED_BY(mu_);                 // when entries were written
   std::map<int, Follower> followers_ TD_GUARDED_BY(mu_);      // standbys, by number

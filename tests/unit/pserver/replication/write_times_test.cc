@@ -1,6 +1,8 @@
 // Tests which times of log entries are kept.
 #include "pserver/replication/write_times.h"
 
+#include <vector>
+
 #include "gtest/gtest.h"
 
 namespace tandem::pserver {
