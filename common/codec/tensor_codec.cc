@@ -98,7 +98,8 @@ constexpr auto kFields<CodedPush> =
                Field{12, Path{kNumbers, &SentNumbers::sent}, kServersMax},
                Field{13, Path{kNumbers, &SentNumbers::ended}, kServersMax},
                Field{14, Path{kHeader, &PushHeader::finite}},
-               Field{15, Path{kHeader, &PushHeader::once}}};
+               Field{15, Path{kHeader, &PushHeader::once}},
+               Field{16, Path{kHeader, &PushHeader::event_time_ms}}};
 
 template <>
 constexpr auto kFields<CodedTimes> =

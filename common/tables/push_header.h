@@ -41,6 +41,8 @@ struct PushHeader {
   SentNumbers numbers = {};
   bool finite = false;  // true: the sender has checked that all gradients are finite
   bool once = false;    // true: the server accepts each step of the trainer once
+  // Unix time in milliseconds of the newest sample that led to the gradients; 0: unknown.
+  int64_t event_time_ms = 0;
 };
 
 }  // namespace tandem

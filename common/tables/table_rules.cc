@@ -20,10 +20,12 @@ struct Rule {
 
 constexpr double kCountMax = 1 << 30;
 constexpr double kScoreMax = 1e9;
+// Maximum of ttl_s / shrink_every_s. A server remembers about this number of checks.
+constexpr int64_t kPeriodsMax = 10'000;
 constexpr std::array<const char*, 2> kAccessors = {"common", "ctr"};
 
-const std::array<Rule, 10>& Rules() {
-  static const std::array<Rule, 10> kRules = {
+const std::array<Rule, 12>& Rules() {
+  static const std::array<Rule, 12> kRules = {
       {{"accessor", &TableRules::accessor, 0, kAccessors.size() - 1},
        {"nonclk_coeff", &TableRules::nonclk_coeff, 0, 1e3},
        {"click_coeff", &TableRules::click_coeff, 0, 1e3},
@@ -31,9 +33,11 @@ const std::array<Rule, 10>& Rules() {
        {"admit_count", &TableRules::admit_count, 1, kCountMax},
        {"admit_probability", &TableRules::admit_probability, 1e-9, 1},
        {"shrink_every", &TableRules::shrink_every, 0, kCountMax},
+       {"shrink_every_s", &TableRules::shrink_every_s, 0, kCountMax},
        {"decay", &TableRules::decay, 0, 1},
        {"shrink_score", &TableRules::shrink_score, 0, kScoreMax},
-       {"ttl", &TableRules::ttl, 0, kCountMax}}};
+       {"ttl", &TableRules::ttl, 0, kCountMax},
+       {"ttl_s", &TableRules::ttl_s, 0, kCountMax}}};
   return kRules;
 }
 
@@ -66,6 +70,43 @@ Status CheckCounts(const TableRules& rules) {
       "accessor=ctr [TD1107]");
 }
 
+// Checks the rules by which rows are removed.
+Status CheckRemoval(const TableRules& rules) {
+  const bool versions = rules.shrink_every > 0, seconds = rules.shrink_every_s > 0;
+  if (versions && seconds) {
+    return InvalidArgument(
+        "table rules shrink_every and shrink_every_s are both set, expected one of them [TD1107]");
+  }
+  if (rules.ttl > 0 && seconds) {
+    return InvalidArgument(
+        "table rule ttl has no effect with shrink_every_s [TD1107]; hint: set ttl_s, or "
+        "shrink_every instead of shrink_every_s");
+  }
+  if (rules.ttl_s > 0 && versions) {
+    return InvalidArgument(
+        "table rule ttl_s has no effect with shrink_every [TD1107]; hint: set ttl, or "
+        "shrink_every_s instead of shrink_every");
+  }
+  const bool removes = rules.ttl > 0 || rules.ttl_s > 0 || rules.shrink_score > 0;
+  if (removes && !versions && !seconds) {
+    return InvalidArgument(
+        "table rules ttl, ttl_s and shrink_score have no effect without shrink_every or "
+        "shrink_every_s [TD1107]");
+  }
+  if (!removes && (versions || seconds || rules.decay != 1)) {
+    return InvalidArgument(
+        "table rules shrink_every, shrink_every_s and decay have no effect without ttl, ttl_s or "
+        "shrink_score [TD1107]");
+  }
+  if (seconds && rules.ttl_s / rules.shrink_every_s > kPeriodsMax) {
+    return InvalidArgument(
+        "table rule ttl_s=%d is more than %d times shrink_every_s=%d [TD1104]; hint: increase "
+        "shrink_every_s",
+        rules.ttl_s, kPeriodsMax, rules.shrink_every_s);
+  }
+  return OkStatus();
+}
+
 std::string ValueText(const TableRules& rules, const Rule& rule) {
   if (const auto* kind = std::get_if<RowAccessorKind TableRules::*>(&rule.field)) {
     return Name(rules.**kind);
@@ -92,16 +133,7 @@ Status CheckRules(const TableRules& rules) {
                            rule.name, value, rule.min, rule.max);
   }
   TD_RETURN_IF_ERROR(CheckCounts(rules));
-  const bool removes = rules.ttl > 0 || rules.shrink_score > 0;
-  if (removes && rules.shrink_every == 0) {
-    return InvalidArgument(
-        "table rules ttl and shrink_score have no effect without shrink_every [TD1107]");
-  }
-  if (!removes && (rules.shrink_every > 0 || rules.decay != 1)) {
-    return InvalidArgument(
-        "table rules shrink_every and decay have no effect without ttl or shrink_score [TD1107]");
-  }
-  return OkStatus();
+  return CheckRemoval(rules);
 }
 
 StatusOr<TableRules> ParseTableRules(const std::string& text) {

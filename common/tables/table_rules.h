@@ -1,6 +1,7 @@
-// The rules by which rows of a table are created and removed. Time is counted in versions, not by a
-// clock. A version is one update of the servers: a training step in sync mode. So the same updates
-// always leave the same rows.
+// The rules by which rows of a table are created and removed. Time is counted in versions or in
+// event time, not by a clock. A version is one update of the servers: a training step in sync mode.
+// Event time is the time of the newest sample whose gradients a server has accepted
+// (PushRequest.event_time_ms). So the same updates always leave the same rows.
 #pragma once
 
 #include <cstdint>
@@ -39,15 +40,26 @@ struct TableRules {
   double admit_probability = 1;
   // The server checks all rows every shrink_every versions, before it applies the update. 0: never.
   int64_t shrink_every = 0;
-  // The check of shrink_every multiplies the counts of each row by `decay` and removes rows with a
-  // score below shrink_score. Source: show_click_decay_rate (0.98) and delete_threshold (0.8) of
-  // Paddle's CtrAccessor, here off by default.
+  // Instead of shrink_every: the server checks all rows before the first update whose event time is
+  // in a later period than the update before. The periods have this number of seconds and begin at
+  // multiples of this number in Unix time. 0: never.
+  int64_t shrink_every_s = 0;
+  // A check multiplies the counts of each row by `decay` and removes rows with a score below
+  // shrink_score. With shrink_every_s, the factor is `decay` for each period since the last check.
+  // Source: show_click_decay_rate (0.98) and delete_threshold (0.8) of Paddle's CtrAccessor, here
+  // off by default.
   double decay = 1;
   double shrink_score = 0;
-  // The check of shrink_every also removes rows that had no gradient for more than `ttl` versions.
-  // 0: no row is removed for this reason.
+  // A check of shrink_every also removes rows that had no gradient for more than `ttl` versions. 0:
+  // no row is removed for this reason.
   int64_t ttl = 0;
+  // A check of shrink_every_s also removes rows that had no gradient for ttl_s seconds of event
+  // time. A row stays for at least ttl_s seconds, and at most two periods longer if each period has
+  // an update. 0: no row is removed for this reason.
+  int64_t ttl_s = 0;
 
+  // Returns true if checks depend on event time.
+  bool uses_event_time() const { return shrink_every_s > 0; }
   // Returns true if a row may be absent after its first gradient. An absent row reads as zeros.
   bool admits() const { return admit_count > 1 || admit_probability < 1; }
   // Returns the number of counts that precede each gradient in a push. kCtr has two counts: the

@@ -218,9 +218,9 @@ StatusOr<uint64_t> PsClient::InitOrFetch(std::span<const PsTensor> params, uint6
 // ---- Gradients and parameters -------------------------------------------------------------------
 
 void PsClient::Push(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients,
-                    Done done, const std::vector<PsConstRows>& rows) {
+                    Done done, const std::vector<PsConstRows>& rows, int64_t event_time_ms) {
   impl_->pusher.Push(
-      step, learning_rate, gradients, rows, {}, nullptr,
+      {step, learning_rate, event_time_ms, gradients, rows}, {}, nullptr,
       [done = std::move(done)](const StatusOr<uint64_t>& version) { done(version.status()); });
 }
 
@@ -230,8 +230,9 @@ void PsClient::Pull(PullCondition when, std::vector<PsTensor> params, DoneVersio
 
 void PsClient::PushPull(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients,
                         PullCondition when, std::vector<PsTensor> params, DoneVersion done,
-                        const std::vector<PsConstRows>& rows) {
-  impl_->pusher.Push(step, learning_rate, gradients, rows, when, &params, std::move(done));
+                        const std::vector<PsConstRows>& rows, int64_t event_time_ms) {
+  impl_->pusher.Push({step, learning_rate, event_time_ms, gradients, rows}, when, &params,
+                     std::move(done));
 }
 
 void PsClient::PullRows(PullCondition when, std::vector<PsRows> rows, DoneVersion done) {

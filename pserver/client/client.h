@@ -69,9 +69,11 @@ class PsClient {
   // several pushes, each with other variables. Returns immediately. The memory of the gradients
   // must stay unchanged until `done` runs; after an error, until the client is destroyed. `rows`
   // are copied before Push returns. In sync mode, a step is complete when every trainer has pushed
-  // every variable and every table (possibly without rows).
+  // every variable and every table (possibly without rows). `event_time_ms`: Unix time in
+  // milliseconds of the newest sample that led to the gradients, for tables with rules in event
+  // time (common/tables/table_rules.h); 0: unknown.
   void Push(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients, Done done,
-            const std::vector<PsConstRows>& rows = {});
+            const std::vector<PsConstRows>& rows = {}, int64_t event_time_ms = 0);
 
   // Receives parameters from servers that fulfil the condition `when`. In sync mode, the parameters
   // after step s have version s + 1. `done` receives the lowest version of all servers. Returns
@@ -84,7 +86,7 @@ class PsClient {
   // Combines Push and Pull: one message to each server has both requests.
   void PushPull(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients,
                 PullCondition when, std::vector<PsTensor> params, DoneVersion done,
-                const std::vector<PsConstRows>& rows = {});
+                const std::vector<PsConstRows>& rows = {}, int64_t event_time_ms = 0);
 
   // Receives rows of tables. For the condition and the result, see Pull.
   void PullRows(PullCondition when, std::vector<PsRows> rows, DoneVersion done);

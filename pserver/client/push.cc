@@ -61,11 +61,10 @@ PushResult TakePush(const PullPart* pull, codec::Fragments message) {
 
 }  // namespace
 
-void Pusher::Push(uint64_t step, float learning_rate, const std::vector<PsConstTensor>& gradients,
-                  const std::vector<PsConstRows>& rows, PullCondition when,
-                  const std::vector<PsTensor>* params, PsClient::DoneVersion done) {
-  const std::string what = absl::StrFormat("push of step %d", DisplayStep(step));
-  StatusOr<std::vector<PushPart>> pushes = Split(step, learning_rate, gradients, rows);
+void Pusher::Push(const Input& input, PullCondition when, const std::vector<PsTensor>* params,
+                  PsClient::DoneVersion done) {
+  const std::string what = absl::StrFormat("push of step %d", DisplayStep(input.step));
+  StatusOr<std::vector<PushPart>> pushes = Split(input);
   if (!pushes.ok()) return done(Annotate(pushes.status(), what));
   PullParts pulls;
   if (params != nullptr) {
@@ -83,13 +82,11 @@ void Pusher::Push(uint64_t step, float learning_rate, const std::vector<PsConstT
           });
 }
 
-StatusOr<std::vector<PushPart>> Pusher::Split(uint64_t step, float learning_rate,
-                                              const std::vector<PsConstTensor>& gradients,
-                                              const std::vector<PsConstRows>& rows) {
+StatusOr<std::vector<PushPart>> Pusher::Split(const Input& input) {
   const std::shared_ptr<const void> lease = parts_.caller.Lease();
   std::vector<PushPart> parts;
   const auto owners = parts_.placement.Owners();
-  for (const PsConstTensor& g : gradients) {
+  for (const PsConstTensor& g : input.gradients) {
     TD_ASSIGN_OR_RETURN(const size_t variable, parts_.tables.FindVariable(g.variable, g.numel));
     for (const size_t s : parts_.tables.SlicesOf(variable)) {
       const PsSlice& block = parts_.tables.slices()[s];
@@ -106,7 +103,7 @@ StatusOr<std::vector<PushPart>> Pusher::Split(uint64_t step, float learning_rate
       part.bytes += bytes;
     }
   }
-  TD_RETURN_IF_ERROR(AppendRows(rows, *owners, owners->RowOwners(), parts));
+  TD_RETURN_IF_ERROR(AppendRows(input.rows, *owners, owners->RowOwners(), parts));
   if (parts.empty()) return InvalidArgument("push: expected at least one gradient, got none");
   const PsOptions& options = parts_.options;
   std::set<size_t> servers;
@@ -120,10 +117,11 @@ StatusOr<std::vector<PushPart>> Pusher::Split(uint64_t step, float learning_rate
           part.server, kPushBytesMax);
     }
     part.header = {.caller = {options.job, options.trainer, options.incarnation},
-                   .step = step,
-                   .learning_rate = learning_rate,
+                   .step = input.step,
+                   .learning_rate = input.learning_rate,
                    .generation = owners->generations[part.server],
-                   .once = options.rules.each_step_once};
+                   .once = options.rules.each_step_once,
+                   .event_time_ms = input.event_time_ms};
   }
   return parts;
 }

@@ -44,10 +44,17 @@ class Pusher {
   };
   explicit Pusher(const Parts& parts) : parts_(parts), numbering_(parts.tables.sync()) {}
 
+  // The arguments of PsClient::Push that describe the push.
+  struct Input {
+    uint64_t step;
+    float learning_rate;
+    int64_t event_time_ms;
+    const std::vector<PsConstTensor>& gradients;
+    const std::vector<PsConstRows>& rows;
+  };
   // Implements PsClient::Push and, if `params` is not null, PsClient::PushPull.
-  void Push(uint64_t step, float learning_rate, const std::vector<PsConstTensor>& gradients,
-            const std::vector<PsConstRows>& rows, PullCondition when,
-            const std::vector<PsTensor>* params, PsClient::DoneVersion done);
+  void Push(const Input& input, PullCondition when, const std::vector<PsTensor>* params,
+            PsClient::DoneVersion done);
 
   // ---- For messages that are split again while their push is in progress ------------------------
   // Adds the rows to the parts of their owners. Adds an entry for every table of `rows` to the part
@@ -67,9 +74,7 @@ class Pusher {
  private:
   // Splits a push into parts: one for each server or, with split_messages, one for each slice. A
   // server without slices and rows of the push gets no part.
-  StatusOr<std::vector<PushPart>> Split(uint64_t step, float learning_rate,
-                                        const std::vector<PsConstTensor>& gradients,
-                                        const std::vector<PsConstRows>& rows);
+  StatusOr<std::vector<PushPart>> Split(const Input& input);
   // Sends a new message. If pushes are kept, first waits for room in the retransmit buffer.
   void Begin(std::shared_ptr<PushCall> push);
   void OnReply(const std::shared_ptr<PushCall>& push, const Status& status, codec::Fragments reply);

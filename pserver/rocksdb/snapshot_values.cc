@@ -181,6 +181,7 @@ Status WriteValues(const std::string& path, const ShardSnapshot& snapshot, Check
   for (const TableSnapshot& table : snapshot.tables) {
     TableMeta* const added = meta.add_table();
     added->set_partial(table.partial);
+    if (table.checks.made > 0) ToProto(table.checks, added->mutable_checks());
     for (const auto& [bucket, rows] : table.buckets) {
       added->add_bucket(static_cast<uint32_t>(bucket));
       record.Clear();
@@ -215,6 +216,7 @@ Status ReadValues(const std::string& path, const ShardMeta& meta, ShardSnapshot 
   for (const TableMeta& table : meta.table()) {
     TableSnapshot& added = head.tables.emplace_back();
     added.partial = table.partial();
+    added.checks = FromProto(table.checks());
     for (const TableMeta::Scalar& slot : table.slot()) {
       added.scalars.emplace_back(slot.name(), slot.value());
     }

@@ -589,7 +589,7 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     SnapshotAssembler delta, base;
     TD_RETURN_IF_ERROR(ReadWhole(meta, delta));
     TD_RETURN_IF_ERROR(ReadWhole(meta.base(), base));
-    MergeDelta(base.snapshot(), delta.snapshot());
+    TD_RETURN_IF_ERROR(MergeDelta(base.snapshot(), delta.snapshot()));
     delta.snapshot().whole = meta.base().version();
     return SendChunks(std::move(delta.snapshot()), sink);
   }

@@ -47,6 +47,7 @@ ShardMeta MakeMeta(const ShardSnapshot& snapshot) {
   ToProto(snapshot.config, meta.mutable_config());
   meta.set_version(snapshot.version);
   meta.set_log_number(snapshot.log_number);
+  meta.set_event_time_ms(snapshot.event_time_ms);
   for (const TrainerPushState& m : snapshot.marks) ToProto(m, meta.add_mark());
   if (snapshot.moves != nullptr) {
     meta.set_format(kFormatMoved);
@@ -80,6 +81,7 @@ StatusOr<ShardSnapshot> SnapshotHeadOf(const ShardMeta& meta) {
   TD_RETURN_IF_ERROR(CheckConfig(snapshot.config));
   snapshot.version = meta.version();
   snapshot.log_number = meta.log_number();
+  snapshot.event_time_ms = meta.event_time_ms();
   for (const TrainerMark& m : meta.mark()) {
     TD_ASSIGN_OR_RETURN(TrainerPushState mark, FromProto(m));
     snapshot.marks.push_back(mark);

@@ -104,6 +104,8 @@ StatusOr<uint64_t> Shard::Checkpoints::Replace(SnapshotLoader& loader,
   state.trainers.Restore(header.marks, header.version);
   state.version = header.version;
   state.has_previous = header.has_previous;
+  state.event_time_ms = header.event_time_ms;
+  state.ShowTables();
   state.storing_first = 0;
   shard_.SetJob(header.config.job);
   shard_.snapshotter_.Reset();

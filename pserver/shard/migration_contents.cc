@@ -1,5 +1,6 @@
 #include "pserver/shard/migration_contents.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 #include <vector>
@@ -21,14 +22,14 @@ void PackPrevious(const ShardState& state, const std::vector<int>& buckets,
   }
 }
 
-Status PackRows(const ShardState& state, const std::vector<int>& buckets,
-                BucketMigration& migration) {
+Status PackRows(ShardState& state, const std::vector<int>& buckets, BucketMigration& migration) {
   for (size_t i = 0; i < state.params->tables().size(); ++i) {
-    const SparseTable& table = state.params->tables().table(static_cast<int>(i));
+    SparseTable& table = state.params->tables().table(static_cast<int>(i));
     TableSpec& spec = migration.config.tables[i];
     spec.bucket_begin = spec.bucket_end = 0;
     TD_ASSIGN_OR_RETURN(RowValues rows, table.Rows(buckets, state.version));
     migration.rows.push_back(std::move(rows));
+    if (spec.rules.uses_event_time()) migration.checks[spec.variable] = table.schedule().checks();
     for (const auto& [slot, value] : table.scalars()) {
       migration.scalars.push_back({spec.variable, slot, value});
     }
@@ -83,13 +84,42 @@ Status UnpackSlices(const BucketMigration& migration, ShardState& state) {
   return OkStatus();
 }
 
+// Sets the ages of moved rows to their ages at `version` on this server. The servers count their
+// versions separately (a_sync).
+RowValues WithOwnAges(RowValues rows, const RowCheckSchedule& schedule, uint64_t their_version,
+                      const RowChecks& theirs, uint64_t version) {
+  for (RowAge& use : rows.use) {
+    use.age = schedule.AgeOfMoved(use.age, their_version, theirs, version);
+  }
+  for (WaitingRow& row : rows.waiting) {
+    row.age = schedule.AgeOfMoved(row.age, their_version, theirs, version);
+  }
+  return rows;
+}
+
+// Sets the rows. In sync mode all servers have the same versions and checks, except a server that
+// served no rows for some time. Such a server takes over the checks, and so does a table without
+// rows.
 Status UnpackRows(const BucketMigration& migration, ShardState& state) {
   const uint64_t version = state.sync() ? migration.version : state.version;
+  std::vector<std::pair<SparseTable*, RowChecks>> taken_over;
   for (const RowValues& rows : migration.rows) {
-    const int table = state.params->tables().Find(rows.variable);
-    if (table < 0) return NotFound("there is no table \"%s\"", rows.variable);
-    TD_RETURN_IF_ERROR(state.params->tables().table(table).SetRows(rows, version));
+    const int index = state.params->tables().Find(rows.variable);
+    if (index < 0) return NotFound("there is no table \"%s\"", rows.variable);
+    SparseTable& table = state.params->tables().table(index);
+    const auto found = migration.checks.find(rows.variable);
+    const RowChecks checks = found == migration.checks.end() ? RowChecks() : found->second;
+    const TableInfo info = table.Info();
+    if (state.sync() || (info.rows == 0 && info.waiting == 0)) {
+      taken_over.emplace_back(&table, ToVersions(checks, migration.version, version));
+      TD_RETURN_IF_ERROR(table.SetRows(rows, version));
+      continue;
+    }
+    TD_RETURN_IF_ERROR(table.SetRows(
+        WithOwnAges(rows, table.schedule(), migration.version, checks, version), version));
   }
+  for (auto& [table, checks] : taken_over) table->schedule().Set(std::move(checks));
+  state.event_time_ms = std::max(state.event_time_ms, migration.event_time_ms);
   return OkStatus();
 }
 
@@ -121,7 +151,9 @@ StatusOr<BucketMigration> PackMigration(ShardState& state, const MoveState& move
                             .marks = {},
                             .map = moves.map,
                             .previous = {},
-                            .slices = {}};
+                            .slices = {},
+                            .event_time_ms = state.event_time_ms,
+                            .checks = {}};
   migration.config.slices.clear();
   std::vector<int> buckets;
   for (const BucketMove& move : frozen) {

@@ -9,6 +9,13 @@
 #include "common/base/step_number.h"
 
 namespace tandem::pserver {
+namespace {
+
+// Highest event time of a push: the end of the year 9999 in milliseconds of Unix time. A higher
+// time is probably in microseconds.
+constexpr int64_t kEventTimeMax = 253'402'300'799'999;
+
+}  // namespace
 
 StatusOr<PushTicket> PushGate::Admit(const PushHead& head,
                                      std::span<const void* const> in_place) const {
@@ -117,6 +124,12 @@ Status PushGate::CheckStep(const PushHead& head) const {
   if (!std::isfinite(head.learning_rate)) {
     return InvalidArgument("trainer %d step %d: the learning rate is not finite [TD4013]",
                            head.caller.trainer, DisplayStep(head.step));
+  }
+  if (head.event_time_ms < 0 || head.event_time_ms > kEventTimeMax) {
+    return InvalidArgument(
+        "trainer %d step %d: event time %d is out of range, expected milliseconds of Unix time up "
+        "to %d [TD1104]; hint: convert the time to milliseconds",
+        head.caller.trainer, DisplayStep(head.step), head.event_time_ms, kEventTimeMax);
   }
   if (!state_.sync()) return OkStatus();
   if (head.step != state_.version) {

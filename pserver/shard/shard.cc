@@ -389,8 +389,10 @@ Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
     ApplyStepIfComplete(ready);
     return state_.broken;
   }
+  state_.event_time_ms = std::max(state_.event_time_ms, head.event_time_ms);
   const Time begin = state_.clock.Now();
-  if (Status status = state_.params->Apply(head, ticket, state_.version); !status.ok()) {
+  if (Status status = state_.params->Apply(head, ticket, state_.version, state_.event_time_ms);
+      !status.ok()) {
     Break(status, ready);
     return status;
   }
@@ -420,7 +422,9 @@ void Shard::ApplyStepIfComplete(Ready& ready) {
   }
   if (!state_.params->ServesAny() || ranks.empty()) return;
   const Time begin = state_.clock.Now();
-  const Status status = state_.params->ApplyGathered(ranks, gate_.step_rate(), state_.version);
+  state_.event_time_ms = std::max(state_.event_time_ms, state_.params->step().EventTime(ranks));
+  const Status status =
+      state_.params->ApplyGathered(ranks, gate_.step_rate(), state_.version, state_.event_time_ms);
   if (!status.ok()) return Break(status, ready);
   state_.has_previous = true;
   gate_.OnStepEnded();

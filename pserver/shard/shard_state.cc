@@ -56,6 +56,7 @@ std::vector<int> ShardState::MissingAtStep() const {
 void ShardState::SetUp(const ShardConfig& new_config, std::unique_ptr<ShardParams> new_params) {
   SetParams(std::move(new_params));
   config = new_config;
+  event_time_ms = 0;
   trainers.Begin(config.trainers);
 }
 

@@ -49,7 +49,7 @@ struct ShardState {
   // job.
   void SetUp(const ShardConfig& new_config, std::unique_ptr<ShardParams> new_params);
   void SetParams(std::unique_ptr<ShardParams> new_params);
-  void ShowTables() const { table_metrics->Show(params->tables()); }
+  void ShowTables() const { table_metrics->Show(params->tables(), event_time_ms); }
   // Declares that all changes made so far are applied, so the next snapshot contains them.
   void Settle();
 
@@ -65,7 +65,10 @@ struct ShardState {
   TrainerRegistry trainers;
   uint64_t version = 0;
   bool has_previous = false;  // true: the parameters before the last update are available
-  UpdateTime update;          // begin and end of the update to `version`
+  // Highest event time of the applied pushes (PushHeader::event_time_ms); 0: unknown. Sync: only
+  // pushes with gradients of tables count.
+  int64_t event_time_ms = 0;
+  UpdateTime update;  // begin and end of the update to `version`
   // Number of the snapshot of the initial parameters that keep_first is writing; 0: none.
   uint64_t storing_first = 0;
   uint64_t rollbacks = 0;  // number of rollbacks since this process began

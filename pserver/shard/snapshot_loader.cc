@@ -21,9 +21,11 @@ Status SnapshotLoader::Begin(ShardSnapshot head) {
     TD_RETURN_IF_ERROR(params_->PlaceBuckets(*head.moves, server_));
   }
   for (size_t i = 0; i < head.tables.size(); ++i) {
+    SparseTable& table = params_->tables().table(static_cast<int>(i));
     for (const auto& [slot, value] : head.tables[i].scalars) {
-      TD_RETURN_IF_ERROR(params_->tables().table(static_cast<int>(i)).SetScalar(slot, value));
+      TD_RETURN_IF_ERROR(table.SetScalar(slot, value));
     }
+    table.schedule().Set(head.tables[i].checks);
   }
   header_ = std::move(head);
   return OkStatus();

@@ -20,7 +20,8 @@ ShardSnapshot Snapshotter::Header(bool delta, const MoveState& moves) {
   if (!state_.journal.has_log()) state_.Settle();
   ShardSnapshot snapshot{.config = state_.config,
                          .version = state_.version,
-                         .log_number = state_.journal.settled_number()};
+                         .log_number = state_.journal.settled_number(),
+                         .event_time_ms = state_.event_time_ms};
   snapshot.order = base_.NextOrder();
   if (delta) snapshot.base = base_.version();
   snapshot.has_previous = state_.has_previous && state_.journal.has_log();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <variant>
@@ -49,6 +50,9 @@ struct BucketMigration {
   std::vector<RowValues> previous;
   bool has_previous = false;
   std::vector<SliceMigration> slices;
+  // Highest event time of the pushes that the source applied; 0: unknown.
+  int64_t event_time_ms = 0;
+  std::map<std::string, RowChecks> checks;  // by table: the checks, if the rules are in event time
 };
 
 // The data about moves on which a global snapshot depends.

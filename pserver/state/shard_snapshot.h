@@ -13,6 +13,7 @@
 #include "common/base/status.h"
 #include "common/tables/push_header.h"
 #include "common/tensor/device.h"
+#include "pserver/state/row_checks.h"
 #include "pserver/state/sequence_window.h"
 #include "pserver/state/shard_config.h"
 #include "pserver/state/values.h"
@@ -52,13 +53,16 @@ struct TableSnapshot {
   std::vector<std::pair<std::string, float>> scalars;
   // The rows that the last update changed or removed, with their weights before the update.
   RowValues previous = {};
-  bool partial = false;  // has only the rows that changed after ShardSnapshot::base
+  bool partial = false;   // has only the rows that changed after ShardSnapshot::base
+  RowChecks checks = {};  // the checks of the table, if its rules are in event time
 };
 // The complete state of a shard between two updates, in shared and immutable memory.
 struct ShardSnapshot {
   ShardConfig config;
   uint64_t version = 0;
   uint64_t log_number = 0;  // number of the last WAL entry (wal.h) whose change is in the snapshot
+  // Highest event time of the applied pushes (ShardState::event_time_ms); 0: unknown.
+  int64_t event_time_ms = 0;
   std::vector<TrainerPushState> marks;
   std::vector<SliceSnapshot> slices;  // one for each slice, in the order of config.slices
   std::vector<TableSnapshot> tables;  // one for each table, in the order of config.tables

@@ -46,7 +46,7 @@ Status SendChunks(ShardSnapshot snapshot, SnapshotSink& sink) {
   const std::vector<SliceSnapshot> slices = std::exchange(snapshot.slices, {});
   std::vector<TableSnapshot> tables = std::exchange(snapshot.tables, {});
   for (const TableSnapshot& table : tables) {
-    snapshot.tables.push_back({{}, table.scalars, {}, table.partial});
+    snapshot.tables.push_back({{}, table.scalars, {}, table.partial, table.checks});
   }
   TD_REQUIRE(!snapshot.base.has_value());  // a delta must be merged with its base first
   const bool has_previous = snapshot.has_previous;

@@ -7,6 +7,7 @@
 #include "common/base/check.h"
 #include "common/base/require.h"
 #include "pserver/tables/rows/row_accessor.h"
+#include "pserver/tables/rows/row_check_schedule.h"
 
 namespace tandem::pserver {
 namespace {
@@ -14,11 +15,13 @@ namespace {
 // Merges the rows of one bucket of a full snapshot and of a delta.
 class BucketMerge {
  public:
-  BucketMerge(const TableSpec& spec, uint64_t base_version, uint64_t version)
+  // `checks`: the checks between the two versions.
+  BucketMerge(const TableSpec& spec, uint64_t base_version, uint64_t version,
+              std::vector<RowCheck> checks)
       : accessor_(spec.rules, spec.dim()),
-        every_(static_cast<uint64_t>(spec.rules.shrink_every)),
         base_version_(base_version),
-        version_(version) {}
+        version_(version),
+        checks_(std::move(checks)) {}
 
   RowValues Merge(const RowValues& base, const RowValues& delta) const {
     TD_REQUIRE(std::ranges::is_sorted(base.ids) && std::ranges::is_sorted(delta.ids));
@@ -63,30 +66,50 @@ class BucketMerge {
   }
   bool Stays(RowAge& use) const {
     RowUse row{use.show, use.click, static_cast<uint32_t>(base_version_) - use.age};
-    // Repeats the decay and removal of each update between the two snapshots. An update runs the
-    // rules with the version before the update (SparseTable::Begin).
-    uint64_t at = every_ == 0 ? version_ : (base_version_ + every_ - 1) / every_ * every_;
-    for (; at < version_; at += every_) {
-      if (at > 0 && !accessor_.FadeAndStay(static_cast<uint32_t>(at), row)) return false;
+    for (const RowCheck& check : checks_) {
+      if (!accessor_.FadeAndStay(check, row)) return false;
     }
     use = {row.show, static_cast<uint32_t>(version_) - row.last, row.click, use.brief};
     return true;
   }
 
   const RowAccessor accessor_;
-  const uint64_t every_;
   const uint64_t base_version_, version_;
+  const std::vector<RowCheck> checks_;
 };
+
+// Returns the checks that a table made after the snapshot `base` and before `delta`. DATA_LOSS:
+// `delta` lacks a check.
+StatusOr<std::vector<RowCheck>> ChecksSince(const TableSpec& spec, const ShardSnapshot& whole,
+                                            uint64_t version, const RowChecks& base,
+                                            const RowChecks& delta) {
+  if (!spec.rules.uses_event_time()) return ChecksBetween(spec.rules, whole.version, version);
+  if (base.made > delta.made || delta.made - base.made > delta.recent.size()) {
+    return DataLoss(
+        "the checkpoint of version %d has %d of %d checks of table %s, and the full checkpoint of "
+        "version %d has the first %d; some are missing [TD2118]; hint: restore a copy of the "
+        "directory",
+        version, delta.recent.size(), delta.made, spec.variable, whole.version, base.made);
+  }
+  std::vector<RowCheck> checks(delta.recent.end() - static_cast<int64_t>(delta.made - base.made),
+                               delta.recent.end());
+  std::erase_if(checks, [](const RowCheck& check) { return check.begin; });
+  return checks;
+}
 
 }  // namespace
 
-void MergeDelta(const ShardSnapshot& base, ShardSnapshot& delta) {
+Status MergeDelta(const ShardSnapshot& base, ShardSnapshot& delta) {
   CHECK_EQ(base.tables.size(), delta.tables.size());
   TD_REQUIRE(base.version <= delta.version && !base.base.has_value());
   for (size_t i = 0; i < delta.tables.size(); ++i) {
     TableSnapshot& table = delta.tables[i];
     if (!table.partial) continue;
-    const BucketMerge merge(delta.config.tables[i], base.version, delta.version);
+    const TableSpec& spec = delta.config.tables[i];
+    TD_ASSIGN_OR_RETURN(
+        std::vector<RowCheck> checks,
+        ChecksSince(spec, base, delta.version, base.tables[i].checks, table.checks));
+    const BucketMerge merge(spec, base.version, delta.version, std::move(checks));
     std::map<int, std::pair<const RowValues*, const RowValues*>> both;
     for (const auto& [bucket, rows] : base.tables[i].buckets) both[bucket].first = &rows;
     for (const auto& [bucket, rows] : table.buckets) both[bucket].second = &rows;
@@ -102,6 +125,7 @@ void MergeDelta(const ShardSnapshot& base, ShardSnapshot& delta) {
     table.partial = false;
   }
   delta.base.reset();
+  return OkStatus();
 }
 
 }  // namespace tandem::pserver

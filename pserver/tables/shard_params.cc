@@ -187,8 +187,9 @@ Status ShardParams::PrepareRows(const PushHead& head, const PushTicket& ticket) 
   return OkStatus();
 }
 
-Status ShardParams::Apply(const PushHead& head, const PushTicket& ticket, uint64_t version) {
-  TD_RETURN_IF_ERROR(tables_->Begin(version, /*keep_previous=*/false));
+Status ShardParams::Apply(const PushHead& head, const PushTicket& ticket, uint64_t version,
+                          int64_t event_time_ms) {
+  TD_RETURN_IF_ERROR(tables_->Begin(version, event_time_ms, /*keep_previous=*/false));
   for (size_t i = 0; i < ticket.slices.size(); ++i) {
     const int index = ticket.slices[i];
     if (!IsTable(index)) {
@@ -204,13 +205,14 @@ Status ShardParams::Apply(const PushHead& head, const PushTicket& ticket, uint64
   return OkStatus();
 }
 
-Status ShardParams::ApplyGathered(std::span<const int> ranks, float learning_rate,
-                                  uint64_t version) {
+Status ShardParams::ApplyGathered(std::span<const int> ranks, float learning_rate, uint64_t version,
+                                  int64_t event_time_ms) {
   TD_REQUIRE(!ranks.empty() &&
              std::ranges::all_of(ranks, [this](int r) { return step_.GaveAll(r); }));
-  TD_RETURN_IF_ERROR(tables_->Begin(version, /*keep_previous=*/true));
+  TD_RETURN_IF_ERROR(tables_->Begin(version, event_time_ms, /*keep_previous=*/true));
   TD_RETURN_IF_ERROR(slices_->ApplyStep(step_.slices(), ranks, learning_rate));
   step_.slices().DropAll();
+  step_.OnEnded();
   if (!tables_->ServesAny()) return OkStatus();
   TD_RETURN_IF_ERROR(tables_->ApplyStep(step_.tables(), ranks, learning_rate));
   step_.tables().DropAll();

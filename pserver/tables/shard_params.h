@@ -73,16 +73,19 @@ class ShardParams {
   // (SparseTable::Prepare).
   Status PrepareRows(const PushHead& head, const PushTicket& ticket);
   // Applies the push immediately (a_sync), as the update from `version` to `version` + 1.
-  Status Apply(const PushHead& head, const PushTicket& ticket, uint64_t version);
+  // `event_time_ms`: the highest event time of the accepted pushes, this push included; 0: unknown.
+  Status Apply(const PushHead& head, const PushTicket& ticket, uint64_t version,
+               int64_t event_time_ms);
 
   // ---- The step being gathered (sync) -----------------------------------------------------------
   StepGradients& step() { return step_; }
   const StepGradients& step() const { return step_; }
   // Applies the gathered gradients of `ranks` (ascending, at least one), as the update from
   // `version` to `version` + 1. Then drops all gathered gradients. Exception: if this server serves
-  // no rows, gradients of tables are neither applied nor dropped. REQUIRES: StepGradients::GaveAll
-  // for each rank.
-  Status ApplyGathered(std::span<const int> ranks, float learning_rate, uint64_t version);
+  // no rows, gradients of tables are neither applied nor dropped. `event_time_ms`: as for Apply.
+  // REQUIRES: StepGradients::GaveAll for each rank.
+  Status ApplyGathered(std::span<const int> ranks, float learning_rate, uint64_t version,
+                       int64_t event_time_ms);
 
   // ---- Pulls ------------------------------------------------------------------------------------
   // Returns rows of a table. `previous`: returns the weights before the last update. REQUIRES:

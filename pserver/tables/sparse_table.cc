@@ -64,6 +64,7 @@ SparseTable::SparseTable(const TableSpec& spec, graph::UntouchedRowPolicy idle, 
       idle_(idle),
       dim_(spec.dim()),
       rows_(spec, updater.width(dim_), BriefWidth(spec, updater)),
+      schedule_(spec.rules),
       updater_(std::move(updater)),
       parts_(workers),
       reader_(spec, rows_, parts_),
@@ -126,7 +127,9 @@ void SparseTable::BeginCopy(CowTableSnapshot& copy, uint64_t version,
   TD_REQUIRE(!since.has_value() || *since <= version);
   TableSnapshot head;
   head.scalars = updater_.scalars();
-  head.partial = since.has_value() && idle_ == graph::UntouchedRowPolicy::kStay;
+  head.checks = schedule_.checks();
+  head.partial =
+      since.has_value() && idle_ == graph::UntouchedRowPolicy::kStay && schedule_.Reaches(*since);
   const auto age_max = head.partial ? static_cast<uint32_t>(version - *since) : UINT32_MAX;
   copy.Begin({static_cast<uint32_t>(version), age_max, buckets_.kept()}, std::move(head));
 }
@@ -151,17 +154,17 @@ Status SparseTable::CheckPush(const RowsGradient& gradient) const {
                   "table " + spec_.variable);
 }
 
-Status SparseTable::Begin(uint64_t version, bool keep_previous) {
+Status SparseTable::Begin(uint64_t version, int64_t event_time_ms, bool keep_previous) {
   version_ = static_cast<uint32_t>(version);
   previous_.Begin(keep_previous);
   changed_.Begin(version);
-  const auto every = static_cast<uint64_t>(spec_.rules.shrink_every);
-  if (every == 0 || version == 0 || version % every != 0) return OkStatus();
+  const std::optional<RowCheck> check = schedule_.Next(version, event_time_ms);
+  if (!check) return OkStatus();
   snapshot_.BeforeChangeOfAll();
   std::vector<uint64_t> gone;
   TD_ASSIGN_OR_RETURN(
       const size_t removed,
-      rows_.Shrink(version_, [this, &gone](uint64_t id, const void* weights, size_t columns) {
+      rows_.Shrink(*check, [this, &gone](uint64_t id, const void* weights, size_t columns) {
         previous_.KeepRemoved(id, weights, columns);
         if (changed_.remembers()) gone.push_back(id);
       }));

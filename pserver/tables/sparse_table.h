@@ -24,6 +24,7 @@
 #include "pserver/tables/previous_weights.h"
 #include "pserver/tables/row_updater.h"
 #include "pserver/tables/rows/changed_rows.h"
+#include "pserver/tables/rows/row_check_schedule.h"
 #include "pserver/tables/rows/row_parts.h"
 #include "pserver/tables/rows/row_reader.h"
 #include "pserver/tables/rows/rows_gradient.h"
@@ -80,9 +81,11 @@ class SparseTable {
   // Makes room in memory, then fetches the rows of `ids`. If the next call is Apply with the same
   // ids, Apply needs no further read or room for these rows. RESOURCE_EXHAUSTED: there is no room.
   Status Prepare(std::span<const uint64_t> ids) { return rows_.Prepare(ids); }
-  // Begins the update from `version` to `version` + 1. Removes the rows that the rules remove at
-  // `version`. `keep_previous`: whether Pull can return the weights before this update.
-  Status Begin(uint64_t version, bool keep_previous);
+  // Begins the update from `version` to `version` + 1. If the rules have a check before this update
+  // (RowCheckSchedule::Next), decays and removes rows. `event_time_ms`: the highest event time of
+  // the accepted pushes; 0: unknown. `keep_previous`: whether Pull can return the weights before
+  // this update.
+  Status Begin(uint64_t version, int64_t event_time_ms, bool keep_previous);
   // Makes one optimizer step with the sum of `gradients`, added in their given order. REQUIRES:
   // CheckPush returned OK for each gradient. The caller calls Apply once after each Begin.
   Status Apply(std::span<const RowsGradient> gradients, float learning_rate);
@@ -99,6 +102,7 @@ class SparseTable {
   // Sets a slot of one number. NOT_FOUND: the slot is unknown (the message has the nearest name).
   Status SetScalar(const std::string& slot, float value);
   const std::vector<std::pair<std::string, float>>& scalars() const { return updater_.scalars(); }
+  RowCheckSchedule& schedule() { return schedule_; }  // the checks of the rules
 
   // ---- Snapshots --------------------------------------------------------------------------------
   // Returns a snapshot of the table at `version`. `since`: the snapshot has only the rows that
@@ -148,6 +152,7 @@ class SparseTable {
   const graph::UntouchedRowPolicy idle_;
   const int64_t dim_;  // number of weights of a row
   TableRowSet rows_;
+  RowCheckSchedule schedule_;
   uint32_t version_ = 0;  // version that the last Begin received
   uint64_t dropped_ = 0, removed_ = 0;
   RowUpdater updater_;

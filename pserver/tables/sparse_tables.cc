@@ -106,8 +106,10 @@ Status SparseTables::SetPrevious(std::span<const RowValues> previous) {
   return OkStatus();
 }
 
-Status SparseTables::Begin(uint64_t version, bool keep_previous) {
-  for (const auto& table : tables_) TD_RETURN_IF_ERROR(table->Begin(version, keep_previous));
+Status SparseTables::Begin(uint64_t version, int64_t event_time_ms, bool keep_previous) {
+  for (const auto& table : tables_) {
+    TD_RETURN_IF_ERROR(table->Begin(version, event_time_ms, keep_previous));
+  }
   return OkStatus();
 }
 

@@ -59,7 +59,7 @@ class SparseTables {
 
   // ---- Updates ----------------------------------------------------------------------------------
   // Calls SparseTable::Begin for every table.
-  Status Begin(uint64_t version, bool keep_previous);
+  Status Begin(uint64_t version, int64_t event_time_ms, bool keep_previous);
   // Updates every table once with the sum of the gradients of `ranks` (ascending). REQUIRES: Begin
   // was called, and `gathered` has a gradient of each table from each rank.
   Status ApplyStep(const TableGradients& gathered, std::span<const int> ranks, float learning_rate);

@@ -22,7 +22,8 @@ StepGradients::StepGradients(const DenseTable& slices, const SparseTables& table
       tables_(tables),
       trainers_(trainers),
       slice_gradients_(slices.size(), trainers),
-      table_gradients_(tables.size(), trainers) {}
+      table_gradients_(tables.size(), trainers),
+      event_times_(static_cast<size_t>(trainers), 0) {}
 
 bool StepGradients::IsWholeStep(const PushHead& head) const {
   // If this server serves no rows, a step does not use the rows of pushes
@@ -48,6 +49,8 @@ void StepGradients::Gather(const PushHead& head, PushTicket& ticket) {
       slice_gradients_.Put(index, trainer, BufferOf(ticket.buffers[i]));
       continue;
     }
+    int64_t& time = event_times_[static_cast<size_t>(trainer)];
+    time = std::max(time, head.event_time_ms);
     const auto count = static_cast<size_t>(head.slices[i].desc.shape[0]);
     table_gradients_.Put(index - slices, trainer,
                          {BufferOf(ticket.buffers[i]), BufferOf(ticket.buffers[i + 1]), count});
@@ -88,6 +91,13 @@ std::vector<std::string> StepGradients::Lacks(int trainer) const {
 void StepGradients::Drop(int trainer) {
   slice_gradients_.Drop(trainer);
   table_gradients_.Drop(trainer);
+  event_times_[static_cast<size_t>(trainer)] = 0;
+}
+
+int64_t StepGradients::EventTime(std::span<const int> ranks) const {
+  int64_t time = 0;
+  for (const int rank : ranks) time = std::max(time, event_times_[static_cast<size_t>(rank)]);
+  return time;
 }
 
 }  // namespace tandem::pserver

@@ -1,6 +1,9 @@
 // The gradients of the step that is being gathered (sync), for all slices and tables of a shard.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,6 +34,12 @@ class StepGradients {
   // Returns the names of the variables and tables for which gradients of the trainer are missing.
   std::vector<std::string> Lacks(int trainer) const;
   void Drop(int trainer);
+  // Returns the highest event time of the gathered pushes of `ranks` that have gradients of tables;
+  // 0: it is unknown. Pushes of slices do not count, because only the owners of the slices get
+  // them.
+  int64_t EventTime(std::span<const int> ranks) const;
+  // Called when the step ended and its gradients were dropped.
+  void OnEnded() { std::ranges::fill(event_times_, 0); }
 
   // The gathered gradients of slices and of tables. The owner applies and then drops the gradients.
   // When the owner adds or removes a slice, the owner also adds or removes the item of the slice.
@@ -43,6 +52,7 @@ class StepGradients {
   const int trainers_;
   SliceGradients slice_gradients_;
   TableGradients table_gradients_;
+  std::vector<int64_t> event_times_;  // by trainer: highest event time in this step
 };
 
 }  // namespace tandem::pserver

@@ -6,7 +6,10 @@
 
 namespace tandem::pserver {
 
-TableMetrics::TableMetrics(Metrics& metrics, const SparseTables& tables) {
+TableMetrics::TableMetrics(Metrics& metrics, const SparseTables& tables)
+    : event_time_(
+          metrics.GetGauge("tandem_pserver_event_timestamp_seconds",
+                           "Highest event time of applied pushes, in Unix time; 0: unknown")) {
   for (size_t i = 0; i < tables.size(); ++i) {
     const Metrics::Labels labels = {{"table", tables.table(static_cast<int>(i)).spec().variable}};
     const auto gauge = [&](const char* what, const char* help) -> Gauge& {
@@ -26,8 +29,9 @@ TableMetrics::TableMetrics(Metrics& metrics, const SparseTables& tables) {
   }
 }
 
-void TableMetrics::Show(const SparseTables& tables) const {
+void TableMetrics::Show(const SparseTables& tables, int64_t event_time_ms) const {
   TD_REQUIRE(gauges_.size() == tables.size());
+  event_time_.Set(static_cast<double>(event_time_ms) / 1000);
   for (size_t i = 0; i < gauges_.size(); ++i) {
     const TableInfo info = tables.table(static_cast<int>(i)).Info();
     const Gauges& gauges = gauges_[i];

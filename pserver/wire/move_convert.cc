@@ -139,6 +139,10 @@ StatusOr<BucketMigration> FromProto(const ParcelDef& def) {
     parcel.previous.push_back(std::move(values));
   }
   parcel.has_previous = def.has_previous();
+  parcel.event_time_ms = def.event_time_ms();
+  for (const RowChecksDef& checks : def.checks()) {
+    parcel.checks[checks.variable()] = FromProto(checks);
+  }
   for (const SliceParcelDef& slice : def.slice()) {
     TD_ASSIGN_OR_RETURN(SliceMigration values, SliceOf(slice));
     parcel.slices.push_back(std::move(values));
@@ -165,6 +169,12 @@ void ToProto(const BucketMigration& parcel, ParcelDef* out) {
   ToProto(parcel.map, out->mutable_map());
   for (const RowValues& rows : parcel.previous) ToProto(rows, out->add_previous());
   out->set_has_previous(parcel.has_previous);
+  out->set_event_time_ms(parcel.event_time_ms);
+  for (const auto& [table, checks] : parcel.checks) {
+    RowChecksDef* const def = out->add_checks();
+    ToProto(checks, def);
+    def->set_variable(table);
+  }
   for (const SliceMigration& slice : parcel.slices) ToProto(slice, out->add_slice());
 }
 

@@ -256,4 +256,28 @@ void ToProto(const RowValues& rows, TableRows* out) {
   }
 }
 
+RowChecks FromProto(const RowChecksDef& checks) {
+  RowChecks all{.made = checks.made()};
+  for (const RowChecksDef::Check& c : checks.recent()) {
+    all.recent.push_back({.version = c.version(),
+                          .time_s = c.time_s(),
+                          .age_max = c.age_max(),
+                          .decay = c.decay(),
+                          .begin = c.begin()});
+  }
+  return all;
+}
+
+void ToProto(const RowChecks& checks, RowChecksDef* out) {
+  out->set_made(checks.made);
+  for (const RowCheck& check : checks.recent) {
+    RowChecksDef::Check* const def = out->add_recent();
+    def->set_version(check.version);
+    def->set_time_s(check.time_s);
+    def->set_age_max(check.age_max);
+    def->set_decay(check.decay);
+    def->set_begin(check.begin);
+  }
+}
+
 }  // namespace tandem::pserver

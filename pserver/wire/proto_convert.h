@@ -5,11 +5,13 @@
 
 #include "common/base/status.h"
 #include "common/tables/push_header.h"
+#include "pserver/state/row_checks.h"
 #include "pserver/state/shard_config.h"
 #include "pserver/state/values.h"
 
 namespace tandem {
 class ConfigureRequest;
+class RowChecksDef;
 class SliceDef;
 class SliceTensor;
 class SlotTensor;
@@ -44,5 +46,8 @@ void ToProto(const SlotValues& slot, SlotTensor* out);
 void ToProto(const SliceValues& slice, SliceTensor* out);
 StatusOr<RowValues> FromProto(const TableRows& rows);
 void ToProto(const RowValues& rows, TableRows* out);
+
+RowChecks FromProto(const RowChecksDef& checks);
+void ToProto(const RowChecks& checks, RowChecksDef* out);  // does not set `variable`
 
 }  // namespace tandem::pserver

@@ -28,7 +28,7 @@ class Direct {
     const std::vector<float> ones(kRows * kDim, 1.0f);
     const pserver::RowsGradient all[] = {{ids, ones.data()}};
     for (const uint64_t version : {0, 1}) {
-      TD_RETURN_IF_ERROR(table_->Begin(version, false));
+      TD_RETURN_IF_ERROR(table_->Begin(version, 0, false));
       TD_RETURN_IF_ERROR(table_->Apply(all, 0.01f));
     }
     return table_->rows() == kRows ? OkStatus() : Internal("%d rows", table_->rows());

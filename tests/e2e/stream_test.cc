@@ -69,6 +69,55 @@ TEST_F(StreamTest, SynchronousTrainersCountEachRecordOnceToo) {
   ExpectEachOnce();
 }
 
+// The rules ttl_s and shrink_every_s of a table count the times of the files.
+TEST_F(StreamTest, RowsAreRemovedByTheTimesOfTheirRecords) {
+  Write("count.pbtxt", absl::StrReplaceAll(kProgram, {{"attr { name: \"is_distributed\" b: true }",
+                                                       "attr { name: \"is_distributed\" b: true } "
+                                                       "attr { name: \"table_rules\" s: "
+                                                       "\"shrink_every_s=10 ttl_s=60\" }"}}));
+  constexpr int64_t kFile = 20 * kRecordsOfStep;
+  const auto add = [&](int age_s) {
+    std::string text;
+    for (int64_t i = 0; i < kFile; ++i) text += NextRecord() + "\n";
+    const std::string name = absl::StrFormat("records/%08d", files_++);
+    const std::string path = Write(name + ".tmp", text);
+    std::filesystem::last_write_time(
+        path, std::filesystem::file_time_type::clock::now() - std::chrono::seconds(age_s));
+    std::filesystem::rename(path, Path(name));
+  };
+  const auto rows = [&](int64_t file) {
+    std::vector<int64_t> ids(kFile);
+    std::iota(ids.begin(), ids.end(), file * kFile);
+    const auto reader = Reader();
+    const auto read = reader ? reader->ReadRows("rows", ids) : Unavailable("no reader");
+    EXPECT_TRUE(read.ok()) << read.status();
+    return read.ok() ? std::accumulate(read->values.begin(), read->values.end(), 0.0f) : NAN;
+  };
+  for (const char* mode : {"--strategy.a_sync=true", "--strategy.a_sync=false"}) {
+    SCOPED_TRACE(mode);
+    std::filesystem::remove_all(Path("records"));
+    std::filesystem::remove_all(Path("state"));
+    std::filesystem::create_directory(Path("records"));
+    records_ = files_ = 0;
+    Start(absl::StrCat("job", mode), Launch(/*restarts=*/true), {"--mode=pserver", mode});
+    add(1000);
+    AwaitCounted(kFile);  // otherwise one trainer may push records of the second file before it
+    add(970);
+    AwaitCounted(2 * kFile);
+    EXPECT_EQ(rows(0), -kFile) << "the rows are not old enough";
+    // The servers must know the times of the checks after a restart.
+    const std::vector<pid_t> pids = ChildrenOf(process_->pid(), pserver_);
+    ASSERT_FALSE(pids.empty());
+    for (const pid_t pid : pids) kill(pid, SIGKILL);
+    add(905);
+    AwaitCounted(3 * kFile);
+    EXPECT_EQ(rows(0), 0) << "the check at age 970 is 65 s before the newest record";
+    EXPECT_EQ(rows(1), -kFile) << "no check precedes the newest record by 60 s";
+    EXPECT_EQ(rows(2), -kFile);
+    process_.reset();
+  }
+}
+
 TEST_F(StreamTest, AStoppedJobContinuesAtItsPosition) {
   const Args args = {"--mode=pserver", "--strategy.a_sync=true"};
   Start("first", Launch(/*restarts=*/false), args);

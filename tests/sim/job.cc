@@ -71,12 +71,13 @@ Status SimJob::Step(ps::PsClient& client, SimProcess& process, uint64_t step, Si
       client.PushPull(
           step, 1.0f, batch.Gradients(), when, next.Parameters(),
           [done](const StatusOr<uint64_t>& version) { done(version.status()); },
-          batch.RowGradients());
+          batch.RowGradients(), ledger_.EventTimeOf(step));
       meanwhile();
     });
   }
   TD_RETURN_IF_ERROR(Await(process, [&](const auto& done) {
-    client.Push(step, 1.0f, batch.Gradients(), done, batch.RowGradients());
+    client.Push(step, 1.0f, batch.Gradients(), done, batch.RowGradients(),
+                ledger_.EventTimeOf(step));
     meanwhile();
   }));
   return Await(process, [&](const auto& done) {

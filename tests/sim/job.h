@@ -59,7 +59,8 @@ struct SimPlan {
   // `replicas` replicas each, the job has a table whose rows are removed, and clocks of servers
   // jump.
   int followers = 0, replicas = 0;
-  bool fading = false;  // whether the job has the table "fading" (SimLedger::Tables)
+  std::string
+      fading;  // rules of the table "fading" (SimLedger::Tables); "": there is no such table
   // a_sync mode: trainers read records of a stream, and a step of a trainer is one record. Servers
   // count each step once (PsJobRules::each_step_once). With `cuts`, the job is restored while it
   // runs.

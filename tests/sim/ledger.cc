@@ -137,7 +137,7 @@ class RecordedMoves {
 
 }  // namespace
 
-SimLedger::SimLedger(int servers, int trainers, int steps, bool fading)
+SimLedger::SimLedger(int servers, int trainers, int steps, const std::string& fading)
     : servers_(servers),
       trainers_(trainers),
       steps_(steps),
@@ -157,11 +157,9 @@ std::vector<ps::PsTable> SimLedger::Tables() const {
        .dim = kSimRowDim,
        .rules = absl::StrFormat("accessor=ctr nonclk_coeff=%g embedx_threshold=%g", kNonclkCoeff,
                                 kEmbedxThreshold)}};
-  if (fading_) {
-    tables.push_back({.variable = "fading",
-                      .height = int64_t{1} << 40,
-                      .dim = kSimRowDim,
-                      .rules = "shrink_every=3 ttl=4"});
+  if (fading()) {
+    tables.push_back(
+        {.variable = "fading", .height = int64_t{1} << 40, .dim = kSimRowDim, .rules = fading_});
   }
   return tables;
 }

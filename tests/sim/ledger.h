@@ -19,8 +19,8 @@ inline constexpr int64_t kSimRowDim = 2;
 // The records of all trainers. The records outlive the processes of the trainers.
 class SimLedger {
  public:
-  // `fading`: whether the job has the table "fading".
-  SimLedger(int servers, int trainers, int steps, bool fading = false);
+  // `fading`: rules of the table "fading"; "": the job has no such table.
+  SimLedger(int servers, int trainers, int steps, const std::string& fading = "");
 
   // Returns the variables "ledger" [servers, slots] and "weights" [servers, 8]. Initially each
   // server has one row of both variables.
@@ -30,9 +30,13 @@ class SimLedger {
   // value, to the shows and to the clicks of this row. All pushes also update a few shared rows.
   // After some pushes, the shows and clicks of a shared row reach the threshold of embedx, and the
   // row gets its remaining values. With `fading`, also returns the table "fading", whose rows are
-  // removed if no push updates them for a few versions.
+  // removed if no push updates them for a few versions or seconds of event time.
   std::vector<ps::PsTable> Tables() const;
-  bool fading() const { return fading_; }
+  bool fading() const { return !fading_.empty(); }
+  // Returns the event time of a push in milliseconds; 0: the job has no table "fading".
+  int64_t EventTimeOf(uint64_t step) const {
+    return fading() ? 1'700'000'000'000 + static_cast<int64_t>(step) * 1000 : 0;
+  }
   static int64_t RowOf(int64_t slot) { return (slot + 1) * 1'000'003; }
   // Returns the slot of a row; -1: the row is shared.
   static int64_t SlotOfRow(int64_t id) { return id / 1'000'003 - 1; }
@@ -87,7 +91,7 @@ class SimLedger {
   void Raise(int trainer, uint64_t step, Fate fate);
 
   const int64_t servers_, trainers_, steps_;
-  const bool fading_;
+  const std::string fading_;
   std::vector<Fate> fate_;          // fate of each push, by slot
   std::vector<Time> acknowledged_;  // time of each acknowledgement, by slot
   std::vector<bool> forgiven_;      // whether the push may be lost, by slot

@@ -65,7 +65,7 @@ SimPlan WithReaders(SimPlan plan) {
   SimWorld chance(StreamKey(plan.seed, "readers"));
   plan.followers = 1 + static_cast<int>(chance.Below(2));
   plan.replicas = static_cast<int>(chance.Below(2));
-  plan.fading = true;
+  plan.fading = plan.seed % 2 == 0 ? "shrink_every=3 ttl=4" : "shrink_every_s=3 ttl_s=4";
   // A follower that has fallen further back begins with all rows.
   plan.changed_rows_max = chance.Chance(0.3) ? 10 + chance.Below(40) : 1'000'000;
   plan.think_ms = std::max(plan.think_ms, 20);

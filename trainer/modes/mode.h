@@ -133,6 +133,9 @@ class StepHooks {
   virtual ~StepHooks() = default;
   // Prepares a step. The session must call BeginStep before each step.
   virtual Status BeginStep(int64_t step, float learning_rate) = 0;
+  // Sets the Unix time in milliseconds of the newest record of the next steps; 0: unknown. The
+  // session calls SetEventTime before BeginStep if the data is a stream.
+  virtual void SetEventTime(int64_t /*ms*/) {}
   // Returns whether the mode uses data of the next step. In this case the session must call Foresee
   // before each step, with the reader's hint.
   virtual bool looks_ahead() const { return false; }

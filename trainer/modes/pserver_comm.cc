@@ -114,9 +114,10 @@ StatusOr<uint64_t> PserverComm::Exchange(const GradientSet* push, ValueSets* pul
   } else if (pull == nullptr) {
     client_->Push(
         push->step, push->learning_rate, gradients,
-        [&](const Status& status) { done.Complete(status); }, rows);
+        [&](const Status& status) { done.Complete(status); }, rows, push->event_time_ms);
   } else {
-    client_->PushPull(push->step, push->learning_rate, gradients, {}, View(*pull), arrived, rows);
+    client_->PushPull(push->step, push->learning_rate, gradients, {}, View(*pull), arrived, rows,
+                      push->event_time_ms);
   }
   TD_RETURN_IF_ERROR(done.Wait(Time::max()));  // the deadlines of the client end the wait
   return result;
@@ -128,7 +129,7 @@ Status PserverComm::SendAndReceive() {
   for (const ps::PsConstTensor& g : gradients_) gradients.push_back(g.data);
   for (const ps::PsTensor& t : tensors_) params.push_back(t.data);
   TD_RETURN_IF_ERROR(communicator_->Send(static_cast<uint64_t>(step_), learning_rate_, gradients,
-                                         std::exchange(pushing_, {})));
+                                         std::exchange(pushing_, {}), event_time_ms_));
   (void)communicator_->Receive(params);
   return OkStatus();
 }
@@ -205,14 +206,16 @@ void PserverComm::StartPushPull(exec::CommDone* done) {
   ++pushes_;
   if (tensors_.empty()) {
     return client_->Push(
-        step, learning_rate_, {}, [done](const Status& status) { done->Complete(status); }, rows);
+        step, learning_rate_, {}, [done](const Status& status) { done->Complete(status); }, rows,
+        event_time_ms_);
   }
   ++pulls_;
   const ps::PullCondition when{.version = options_.sync() ? step + 1 : 0,
                                .step = StepBound(step + 1)};
   client_->PushPull(
       step, learning_rate_, gradients_, when, tensors_,
-      [done](const StatusOr<uint64_t>& version) { done->Complete(version.status()); }, rows);
+      [done](const StatusOr<uint64_t>& version) { done->Complete(version.status()); }, rows,
+      event_time_ms_);
   if (options_.sync()) tables_.AskAhead(*client_, step + 1);
 }
 

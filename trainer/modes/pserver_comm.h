@@ -46,6 +46,7 @@ class PserverComm final : public exec::CommHandler {
   // Sets the initial parameters: `values`, which are the servers' values of version `version`.
   void Begin(const TensorMap& values, uint64_t version);
   void BeginStep(int64_t step, float learning_rate);
+  void SetEventTime(int64_t ms) { event_time_ms_ = ms; }  // see StepHooks::SetEventTime
   bool looks_ahead() const { return options_.sync() && !tensors_.empty() && !tables_.empty(); }
   void Foresee(const NextBatchHint& next) { next_ = next; }
   // Pushes the gradients that no exchange has pushed yet.
@@ -87,6 +88,7 @@ class PserverComm final : public exec::CommHandler {
   std::vector<ps::PsTensor> tensors_;
   int64_t step_ = 0;
   float learning_rate_ = 0;
+  int64_t event_time_ms_ = 0;
   uint64_t version_ = 0;  // version of the servers' parameters after the last step; sync mode only
   GeoParameters geo_params_;  // local parameters and differences; geo mode only
   int64_t geo_pending_ = 0;   // steps since the last exchange of geo mode

@@ -69,6 +69,7 @@ class PserverMode final : public Membership,
     }
     return options_.geo() ? SetLearningRate(*scope_, learning_rate) : OkStatus();
   }
+  void SetEventTime(int64_t ms) override { comm_.SetEventTime(ms); }
   bool looks_ahead() const override { return comm_.looks_ahead(); }
   void Foresee(const NextBatchHint& next) override { comm_.Foresee(next); }
   std::string TakeMessage(int64_t) override { return comm_.TakeWarning(); }
@@ -397,7 +398,8 @@ PserverOptions PserverOptionsOf(const JobConfig& config, const RankInfo& rank,
   for (const TableInitConfig& init : config.model().init()) {
     options.init.push_back({init.table(), InJobDir(options.common.job_dir, init.file())});
   }
-  options.continues_steps = config.data().has_stream() && !options.sync() && !options.geo();
+  options.has_event_time = config.data().has_stream();
+  options.continues_steps = options.has_event_time && !options.sync() && !options.geo();
   return options;
 }
 

@@ -47,7 +47,8 @@ struct PserverOptions {
   // A trainer continues after the steps that it has pushed, in all its incarnations. Not for kSync,
   // where the version of the parameters is the number of steps, and not for kGeo.
   bool continues_steps = false;
-  std::vector<RowFile> init;  // files with initial rows of tables
+  bool has_event_time = false;  // the data is a stream, whose records have times
+  std::vector<RowFile> init;    // files with initial rows of tables
   // The following options determine the placement of parameters on servers.
   ps::PsDispatcher dispatcher = ps::PsDispatcher::kRoundRobin;
   bool slice_var_up = true;

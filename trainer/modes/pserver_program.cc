@@ -19,6 +19,9 @@ Status PserverProgram::Distribute(graph::Program& program,
   if (!options_.geo()) {
     TD_ASSIGN_OR_RETURN(tables_, PsTables::Take(program, options_.common.optimizer,
                                                 options_.common.leader(), dense));
+    if (!options_.has_event_time) {
+      TD_RETURN_IF_ERROR(tables_.RefuseEventTimeRules());
+    }
   }
   for (const graph::Var* var : program.VarsOf(graph::VarKind::kParam)) {
     const bool trained =

@@ -51,6 +51,7 @@ class TablesAndDense final : public Membership, public StateKeeper, public StepH
                              Device& host) override;
 
   Status BeginStep(int64_t step, float learning_rate) override;
+  void SetEventTime(int64_t ms) override { tables_.steps->SetEventTime(ms); }
   std::string TakeMessage(int64_t step) override { return dense_.steps->TakeMessage(step); }
   void AddCounts(ModeCounts* counts) const override;
 

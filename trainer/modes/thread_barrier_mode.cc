@@ -68,6 +68,9 @@ class ThreadBarrierMode final : public ProgramShaper,
   Status BeginStep(int64_t step, float learning_rate) override {
     return servers_ ? servers_->steps->BeginStep(step, learning_rate) : OkStatus();
   }
+  void SetEventTime(int64_t ms) override {
+    if (servers_) servers_->steps->SetEventTime(ms);
+  }
   void AddCounts(ModeCounts* counts) const override {
     if (servers_) servers_->steps->AddCounts(counts);
   }

@@ -90,7 +90,8 @@ ValueSets AsyncCommunicator::Empty() const {
 }
 
 Status AsyncCommunicator::Send(uint64_t step, float learning_rate,
-                               std::span<const float* const> gradients, std::vector<RowSet> rows) {
+                               std::span<const float* const> gradients, std::vector<RowSet> rows,
+                               int64_t event_time_ms) {
   TD_REQUIRE(gradients.size() == sizes_.size());
   uint64_t version = 0;
   {
@@ -103,6 +104,7 @@ Status AsyncCommunicator::Send(uint64_t step, float learning_rate,
   set->step = step;
   set->version = version;
   set->learning_rate = learning_rate;
+  set->event_time_ms = event_time_ms;
   set->dense_steps = set->row_steps = 1;
   set->rows = std::move(rows);
   for (size_t i = 0; i < sizes_.size(); ++i) {
@@ -143,6 +145,7 @@ void AsyncCommunicator::Merge(GradientSet step, std::vector<GradientSet>* pushes
     }
     dense.step = step.step;
     dense.learning_rate = step.learning_rate;
+    dense.event_time_ms = std::max(dense.event_time_ms, step.event_time_ms);
   }
   if (!step.rows.empty()) {
     GradientSet& rows = OpenPush(*pushes, options_.rows_merge_max, &GradientSet::row_steps, step);
@@ -154,6 +157,7 @@ void AsyncCommunicator::Merge(GradientSet step, std::vector<GradientSet>* pushes
     }
     rows.step = step.step;
     rows.learning_rate = step.learning_rate;
+    rows.event_time_ms = std::max(rows.event_time_ms, step.event_time_ms);
   }
   if (!step.values.empty()) (void)spare_.TryPush(std::move(step));
 }

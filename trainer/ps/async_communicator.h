@@ -43,10 +43,11 @@ struct RowSet {
 void MergeRows(const RowSet& more, RowSet* sum);
 
 struct GradientSet {
-  uint64_t step = 0;        // number of the newest merged step
-  uint64_t version = 0;     // version of the parameters that the oldest merged step used; 0: the
-                            // trainer's first parameters
-  float learning_rate = 0;  // learning rate of the newest merged step
+  uint64_t step = 0;          // number of the newest merged step
+  uint64_t version = 0;       // version of the parameters that the oldest merged step used; 0: the
+                              // trainer's first parameters
+  float learning_rate = 0;    // learning rate of the newest merged step
+  int64_t event_time_ms = 0;  // highest event time of the merged steps (PsClient::Push)
   int dense_steps = 1, row_steps = 1;  // number of steps merged into `values` and `rows`; 0: none
   ValueSets values;
   std::vector<RowSet> rows;  // gradients of table rows, one set for each table
@@ -69,8 +70,9 @@ class AsyncCommunicator {
   // Copies the gradients of a step into the queue. Blocks while the queue is full.
   // DEADLINE_EXCEEDED: the queue was full for the whole timeout. If an exchange has failed, returns
   // the first error of an exchange and sends nothing.
+  // `event_time_ms`: the event time of the step (PsClient::Push).
   Status Send(uint64_t step, float learning_rate, std::span<const float* const> gradients,
-              std::vector<RowSet> rows = {});
+              std::vector<RowSet> rows = {}, int64_t event_time_ms = 0);
   // Copies the parameters that were pulled since the last call into `params`. Returns false if no
   // parameters were pulled.
   bool Receive(std::span<float* const> params);

@@ -10,6 +10,7 @@
 
 #include "common/base/check.h"
 #include "common/base/require.h"
+#include "common/tables/table_rules.h"
 #include "kernels/graph/distribute/distribute.h"
 #include "kernels/ops/rows/lookup_table.h"
 #include "kernels/ops/rows/sparse_rows.h"
@@ -259,6 +260,20 @@ std::string PsTables::Distributed() const {
     if (t.distributed) return t.name;
   }
   return "";
+}
+
+Status PsTables::RefuseEventTimeRules() const {
+  for (const Table& table : tables_) {
+    const StatusOr<TableRules> rules = ParseTableRules(table.rules);
+    if (!rules.ok()) return Annotate(rules.status(), "table " + table.name);
+    if (!rules->uses_event_time()) continue;
+    return InvalidArgument(
+        "table \"%s\" has table_rules in event time (%s), but only the records of a stream have "
+        "event times [TD1107]; hint: set data.stream, or use shrink_every and ttl, which count "
+        "versions",
+        table.name, table.rules);
+  }
+  return OkStatus();
 }
 
 std::vector<ps::PsTable> PsTables::Definitions(uint64_t seed) const {

@@ -39,6 +39,10 @@ class PsTables {
   static StatusOr<PsTables> Take(graph::Program& program, const graph::OptimizerSpec& optimizer,
                                  bool log, std::vector<graph::ParamGrad>& grads);
 
+  // Rejects rules in event time, for data without event times. INVALID_ARGUMENT: a table has such
+  // rules (the message names the table), or its rules are invalid.
+  Status RefuseEventTimeRules() const;
+
   bool empty() const { return tables_.empty(); }
   size_t size() const { return tables_.size(); }
 

@@ -148,7 +148,7 @@ class PythonPsClient {
   // is that of the pull; without params it is step + 1.
   std::unique_ptr<PythonPsCall> PushPull(uint64_t step, float learning_rate,
                                          const NamedArrays& gradients, const NamedArrays& params,
-                                         const RowArrays& rows) {
+                                         const RowArrays& rows, int64_t event_time_ms) {
     PsCallArrays arrays;
     for (const auto& [name, array] : gradients) arrays.sent.push_back(array);
     for (const auto& [name, array] : params) arrays.received.push_back(array);
@@ -164,13 +164,14 @@ class PythonPsClient {
     const std::vector<ps::PsTensor> received = TensorsOf(params);
     return Start(std::move(arrays), [&](ps::PsClient& client, ps::PsClient::DoneVersion done) {
       if (!received.empty()) {
-        client.PushPull(step, learning_rate, sent, when, received, std::move(done), views);
+        client.PushPull(step, learning_rate, sent, when, received, std::move(done), views,
+                        event_time_ms);
         return;
       }
       const auto pushed = [done = std::move(done), step](const Status& status) {
         done(status.ok() ? StatusOr<uint64_t>(step + 1) : StatusOr<uint64_t>(status));
       };
-      client.Push(step, learning_rate, sent, pushed, views);
+      client.Push(step, learning_rate, sent, pushed, views, event_time_ms);
     });
   }
 
@@ -326,7 +327,7 @@ void BindPserver(py::module_& module) {
            py::arg("attrs"), py::arg("mode"), py::arg("tables"))
       .def("init_or_fetch", &PythonPsClient::InitOrFetch, py::arg("params"), py::arg("version") = 0)
       .def("push_pull", &PythonPsClient::PushPull, py::arg("step"), py::arg("learning_rate"),
-           py::arg("gradients"), py::arg("params"), py::arg("rows"))
+           py::arg("gradients"), py::arg("params"), py::arg("rows"), py::arg("event_time_ms") = 0)
       .def("pull_rows", &PythonPsClient::PullRows, py::arg("version"), py::arg("exactly"),
            py::arg("rows"))
       .def("pull_table", &PythonPsClient::PullTable, py::arg("table"), py::arg("version") = 0)

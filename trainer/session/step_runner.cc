@@ -147,6 +147,9 @@ Status StepRunner::NextBatch(int64_t step) {
     watch_.profiler()->Add("wait for data", executor_->steps_run(), begin, end);
   }
   TD_RETURN_IF_ERROR(SetScalar(*scope_, graph::kStepWeightVar, static_cast<float>(data->weight)));
+  if (options_.stream != nullptr) {
+    mode_.steps->SetEventTime(options_.stream->newest_time_ms(static_cast<uint64_t>(step)));
+  }
   return mode_.steps->BeginStep(step, schedule_->At(step));
 }
 

@@ -1,5 +1,7 @@
 #include "pserver/tables/rows/row_accessor.h"
 
+#include "common/base/require.h"
+
 namespace tandem::pserver {
 
 Status RowAccessor::CheckCounts(std::span<const uint64_t> ids, const float* pushed) const {
@@ -19,11 +21,11 @@ bool RowAccessor::Extends(const RowUse& use) const {
   return ctr() && Score(use) >= static_cast<float>(rules_.embedx_threshold);
 }
 
-bool RowAccessor::FadeAndStay(uint32_t version, RowUse& use) const {
-  use.show *= static_cast<float>(rules_.decay);
-  use.click *= static_cast<float>(rules_.decay);
-  const auto ttl = static_cast<uint32_t>(rules_.ttl);
-  if (ttl > 0 && version - use.last > ttl) return false;
+bool RowAccessor::FadeAndStay(const RowCheck& check, RowUse& use) const {
+  TD_REQUIRE(!check.begin);
+  use.show *= check.decay;
+  use.click *= check.decay;
+  if (static_cast<uint32_t>(check.version) - use.last > check.age_max) return false;
   return Score(use) >= static_cast<float>(rules_.shrink_score);
 }
 

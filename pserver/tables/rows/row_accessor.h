@@ -13,6 +13,7 @@
 
 #include "common/base/status.h"
 #include "common/tables/table_rules.h"
+#include "pserver/state/row_checks.h"
 #include "pserver/tables/rows/row_store.h"
 
 namespace tandem::pserver {
@@ -48,10 +49,10 @@ class RowAccessor {
 
   // ---- Shrink
   float Score(const RowUse& use) const { return ScoreOf(rules_, use.show, use.click); }
-  // Multiplies the counts of a row by the decay. Called before the update of `version`. Returns
-  // false if the rules remove the row. If two rows have the same rules, the row with the higher
-  // counts and the later use is never removed before the other row.
-  bool FadeAndStay(uint32_t version, RowUse& use) const;
+  // Multiplies the counts of a row by the decay of a check. Returns false if the check removes the
+  // row. If two rows have the same rules, the row with the higher counts and the later use is never
+  // removed before the other row. REQUIRES: `check` is no begin.
+  bool FadeAndStay(const RowCheck& check, RowUse& use) const;
 
  private:
   bool ctr() const { return rules_.accessor == RowAccessorKind::kCtr; }

@@ -28,10 +28,10 @@ bool RowAdmission::Admit(uint64_t id, uint32_t version) {
   return true;
 }
 
-void RowAdmission::Forget(uint32_t version, uint32_t ttl) {
+void RowAdmission::Forget(uint32_t version, uint32_t age_max) {
   for (auto& waiting : buckets_) {
     count_ -= waiting.size();
-    absl::erase_if(waiting, [=](const auto& row) { return version - row.second.last > ttl; });
+    absl::erase_if(waiting, [=](const auto& row) { return version - row.second.last > age_max; });
     count_ += waiting.size();
   }
 }

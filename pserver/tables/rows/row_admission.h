@@ -21,8 +21,8 @@ class RowAdmission {
   // Returns whether a gradient of row `id` in `version` creates the row. Also counts the gradient.
   // REQUIRES: the row does not exist. The caller calls Admit once for each id and version.
   bool Admit(uint64_t id, uint32_t version);
-  // Drops the waiting rows whose last gradient is more than `ttl` versions before `version`.
-  void Forget(uint32_t version, uint32_t ttl);
+  // Drops the waiting rows whose last gradient is more than `age_max` versions before `version`.
+  void Forget(uint32_t version, uint32_t age_max);
 
   // Number of waiting rows. A waiting row had gradients, but was not admitted yet.
   size_t waiting() const { return count_; }

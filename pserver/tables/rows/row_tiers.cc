@@ -150,7 +150,7 @@ Status RowTiers::Discard(std::span<const uint64_t> ids) {
   return OkStatus();
 }
 
-StatusOr<size_t> RowTiers::Shrink(uint32_t version,
+StatusOr<size_t> RowTiers::Shrink(const RowCheck& check,
                                   const std::function<void(const ColdRow&)>& removed) {
   size_t count = 0;
   Status tidied;
@@ -158,7 +158,7 @@ StatusOr<size_t> RowTiers::Shrink(uint32_t version,
     std::vector<uint64_t> gone;
     TD_RETURN_IF_ERROR(Scan(bucket, [&](const ColdRow& row) {
       RowUse use = row.use;
-      if (accessor_.FadeAndStay(version, use)) return OkStatus();
+      if (accessor_.FadeAndStay(check, use)) return OkStatus();
       gone.push_back(row.id);
       CountCold(row.brief, -1);
       removed(row);
@@ -170,7 +170,7 @@ StatusOr<size_t> RowTiers::Shrink(uint32_t version,
   // The result counts the rows as removed even if the cold store cannot free their disk space.
   LOG_IF(WARNING, !tidied.ok()) << "cannot free the disk space of removed rows: "
                                 << ToString(tidied);
-  shrinks_.push_back(version);
+  shrinks_.push_back(check);
   return count;
 }
 

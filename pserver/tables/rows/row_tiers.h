@@ -54,10 +54,11 @@ class RowTiers {
   Status Trim();
   // Drops the copies of `ids` outside memory. These rows may also be in memory.
   Status Discard(std::span<const uint64_t> ids);
-  // Applies the rules of `version` to the rows that exist only outside memory. Calls `removed` for
-  // each row that the rules remove, and returns the number of these rows. The caller calls Shrink
-  // before it applies the rules to the rows in memory.
-  StatusOr<size_t> Shrink(uint32_t version, const std::function<void(const ColdRow&)>& removed);
+  // Checks the rows that exist only outside memory. Calls `removed` for each row that the check
+  // removes, and returns the number of these rows. The caller calls Shrink before it checks the
+  // rows in memory.
+  StatusOr<size_t> Shrink(const RowCheck& check,
+                          const std::function<void(const ColdRow&)>& removed);
   // Calls `take` for each row of a bucket that exists only outside memory. The ids ascend. The
   // counts of the rows include the decay up to now.
   Status Scan(int bucket, const ColdRows::Take& take) const;
@@ -84,7 +85,7 @@ class RowTiers {
   const std::unique_ptr<ColdRows> cold_;
   size_t cold_count_ = 0, cold_full_ = 0;
   uint32_t hand_ = 0;
-  std::vector<uint32_t> shrinks_;  // version of each past Shrink
+  std::vector<RowCheck> shrinks_;  // the check of each past Shrink
   Counts counts_;
 };
 

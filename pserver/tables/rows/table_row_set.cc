@@ -92,25 +92,26 @@ Status TableRowSet::Set(const RowValues& values, uint64_t version) {
   return OkStatus();
 }
 
-StatusOr<size_t> TableRowSet::Shrink(uint32_t version, const OnRemoved& removed) {
+StatusOr<size_t> TableRowSet::Shrink(const RowCheck& check, const OnRemoved& removed) {
   size_t count = 0;
   if (tiers_ != nullptr) {
-    TD_ASSIGN_OR_RETURN(count, tiers_->Shrink(version, [&](const ColdRow& row) {
+    TD_ASSIGN_OR_RETURN(count, tiers_->Shrink(check, [&](const ColdRow& row) {
       removed(row.id, row.values, accessor_.columns(row.brief));
     }));
   }
   for (uint32_t n = store_.size(); n-- > 0;) {
     const uint32_t at = store_.At(n);
     RowUse use = store_.Use(at);
-    const bool stays = accessor_.FadeAndStay(version, use);
+    const bool stays = accessor_.FadeAndStay(check, use);
     store_.SetUse(at, use);
     if (stays) continue;
     removed(store_.Id(at), store_.Row(at), accessor_.columns(store_.brief(at)));
     store_.Remove(at);
     ++count;
   }
-  const auto ttl = static_cast<uint32_t>(rules_.ttl);
-  if (ttl > 0) admission_.Forget(version, ttl);
+  if (check.age_max != RowCheck{}.age_max) {
+    admission_.Forget(static_cast<uint32_t>(check.version), check.age_max);
+  }
   return count;
 }
 

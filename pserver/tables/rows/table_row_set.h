@@ -70,10 +70,10 @@ class TableRowSet {
   // Replaces or adds rows with their slots, and waiting rows. Their ages are relative to `version`.
   // REQUIRES: CheckContent returned OK.
   Status Set(const RowValues& values, uint64_t version);
-  // Multiplies the counts of all rows by TableRules::decay, and removes the rows that the rules
-  // remove at `version`. Calls `removed` for each removed row and returns their number. Also drops
-  // the rows that wait for admission and had no gradient for more than TableRules::ttl versions.
-  StatusOr<size_t> Shrink(uint32_t version, const OnRemoved& removed);
+  // Checks all rows: multiplies their counts by RowCheck::decay, and removes the rows that the
+  // rules remove. Calls `removed` for each removed row and returns their number. Also drops the
+  // rows that wait for admission and had no gradient for more than RowCheck::age_max versions.
+  StatusOr<size_t> Shrink(const RowCheck& check, const OnRemoved& removed);
   // Removes all rows of a bucket: in memory, outside memory, and waiting rows.
   Status DropBucket(int bucket);
   // Appends the rows of a bucket, by ascending ids, to `out`.

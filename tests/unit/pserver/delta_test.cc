@@ -72,7 +72,8 @@ class DeltaTest : public PserverTest, public testing::WithParamInterface<Kind> {
       }
       Answer<Status> pushed;
       client_->Push(step, 0.1f, {{"w", w.data(), 4}}, pushed.Callback(),
-                    {{"emb", rows, values.data()}});
+                    {{"emb", rows, values.data()}},
+                    1'700'000'000'000 + static_cast<int64_t>(step) * 1000);
       const Status status = pushed.Get();
       ASSERT_TRUE(status.ok()) << status;
     }
@@ -225,6 +226,11 @@ INSTANTIATE_TEST_SUITE_P(
                          "accessor=ctr embedx_threshold=1 shrink_every=5 decay=0.7 "
                          "shrink_score=0.3 ttl=30"},
                     Kind{"cold", kAdagrad, "shrink_every=3 ttl=12", 20'000},
+                    Kind{"event_time", kAdagrad,
+                         "admit_count=2 shrink_every_s=4 decay=0.7 shrink_score=0.3 ttl_s=13"},
+                    Kind{"event_time_cold", kAdagrad, "shrink_every_s=3 ttl_s=9", 20'000},
+                    Kind{"event_time_logged", kAdagrad, "shrink_every_s=3 ttl_s=9", 0,
+                         Durability::kLogged},
                     Kind{"logged", kAdagrad, "", 0, Durability::kLogged}),
     [](const auto& info) { return std::string(info.param.name); });
 

@@ -58,6 +58,7 @@ class Random {
     header.finite = Int(0, 1) == 0;
     header.generation = static_cast<uint64_t>(Int(0, 300));
     header.origin_server = static_cast<int>(Int(0, 2));
+    header.event_time_ms = Int(0, 1) == 0 ? 0 : Int(-2, int64_t{1} << 45);
     header.origin_sequence = static_cast<uint64_t>(Int(0, 300));
     for (int64_t i = Int(0, 3); i > 0; --i) {
       header.numbers.sent.push_back(static_cast<uint64_t>(Int(0, INT64_MAX)));
@@ -119,6 +120,7 @@ PushRequest ToProto(const codec::CodedPush& push, bool crc) {
   for (const uint64_t number : header.numbers.sent) proto.add_sent(number);
   for (const uint64_t number : header.numbers.ended) proto.add_ended(number);
   proto.set_finite(header.finite);
+  proto.set_event_time_ms(header.event_time_ms);
   return proto;
 }
 
@@ -149,6 +151,7 @@ void ExpectSame(const PushHeader& got, const PushHeader& want) {
   EXPECT_EQ(got.numbers.sent, want.numbers.sent);
   EXPECT_EQ(got.numbers.ended, want.numbers.ended);
   EXPECT_EQ(got.finite, want.finite);
+  EXPECT_EQ(got.event_time_ms, want.event_time_ms);
 }
 
 codec::CodedTimes TimesOf(int round) {

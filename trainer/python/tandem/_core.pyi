@@ -311,6 +311,7 @@ class PsClient:
         gradients: Mapping[str, Array],
         params: Mapping[str, Array],
         rows: Sequence[Tuple[str, Array, Array]],
+        event_time_ms: int = ...,
     ) -> PsCall: ...
     def pull_rows(
         self, version: int, exactly: bool, rows: Sequence[Tuple[str, Array, Array]]

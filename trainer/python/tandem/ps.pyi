@@ -114,6 +114,7 @@ class Client:
         learning_rate: float,
         gradients: Mapping[str, Array],
         rows: Optional[Mapping[str, Gradients]] = None,
+        event_time: Optional[float] = None,
     ) -> int: ...
     def pull(
         self, params: Mapping[str, Array], min_version: int = 0, exactly: bool = False
@@ -125,6 +126,7 @@ class Client:
         gradients: Mapping[str, Array],
         params: Mapping[str, Array],
         rows: Optional[Mapping[str, Gradients]] = None,
+        event_time: Optional[float] = None,
     ) -> int: ...
     def pull_rows(
         self, table: str, ids: numpy.typing.ArrayLike, min_version: int = 0

@@ -73,7 +73,8 @@ class RecordLog {
   // EndWaits makes all calls of Read that wait end with CANCELLED, now and until AllowWaits.
   virtual void EndWaits() = 0;
   virtual void AllowWaits() = 0;
-  // Returns the Unix time of the newest record that was read, in milliseconds; 0: unknown.
+  // Returns the Unix time of the newest record of the last Read, in milliseconds; 0: unknown.
+  // Ignores times that PlausibleTime rejects.
   virtual int64_t newest_time_ms() const = 0;
   // Returns the number of records, or of places of records, that the source has removed before they
   // were read, and that the log has skipped since it was opened.
@@ -83,5 +84,10 @@ class RecordLog {
   // Returns one line for the log that says where the records come from.
   virtual std::string Describe() const = 0;
 };
+
+// Returns the time of a record or, if it is more than a day ahead of the clock of this machine, 0
+// with a warning that names `source`. A wrong time in the future would otherwise be the event time
+// from then on, and tables with the rule ttl_s would lose their rows.
+int64_t PlausibleTime(int64_t time_ms, const std::string& source);
 
 }  // namespace tandem::reader

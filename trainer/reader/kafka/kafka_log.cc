@@ -74,7 +74,7 @@ Status KafkaLog::Read(uint64_t step, uint64_t first, uint64_t count, LogLines* l
   TD_REQUIRE(first >= share.first && first + count <= share.first + share.size);
   TD_RETURN_IF_ERROR(waits_.Check());
   Status status = Seek(step * share.size + first - share.first);
-  int64_t newest = newest_time_ms_.load();
+  int64_t newest = 0;
   uint64_t removed = 0;
   for (uint64_t i = 0; status.ok() && i < count; ++i) {
     StatusOr<std::optional<KafkaMessage>> next = Next(count - i);
@@ -82,7 +82,7 @@ Status KafkaLog::Read(uint64_t step, uint64_t first, uint64_t count, LogLines* l
     if (!status.ok()) break;
     const SegmentIndex::Segment& segment = (*index_)[segment_];
     if (const std::optional<KafkaMessage>& message = *next) {
-      newest = std::max(newest, message->time_ms());
+      newest = std::max(newest, PlausibleTime(message->time_ms(), *PlaceOf(segment.partition)));
       lines->Add(message->text(), PlaceOf(segment.partition), message->offset());
       continue;
     }

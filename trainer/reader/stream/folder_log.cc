@@ -72,16 +72,18 @@ Status FolderLog::Read(uint64_t step, uint64_t first, uint64_t count, LogLines* 
   TD_REQUIRE(first + count <= options_.share.global_batch);
   TD_RETURN_IF_ERROR(waits_.Check());
   TD_RETURN_IF_ERROR(Seek(step * options_.share.global_batch + first));
+  int64_t newest = 0;
   for (uint64_t i = 0; i < count; ++i) {
     LineCursor::Line line;
     TD_RETURN_IF_ERROR(Next(&line));
+    newest = std::max(newest, file_time_ms_);
     lines->Add(line.text, source_, line.offset);
   }
   // Reads the rest of the global batch. All ranks have their shares at the same time then, so that
   // no rank waits in its step for a rank that still waits for records.
   const uint64_t end = (step + 1) * options_.share.global_batch;
   for (LineCursor::Line rest; next_ < end;) TD_RETURN_IF_ERROR(Next(&rest));
-  newest_time_ms_ = std::max(newest_time_ms_.load(), file_time_ms_);
+  newest_time_ms_ = std::max(newest, file_time_ms_);
   return OkStatus();
 }
 
@@ -135,7 +137,7 @@ Status FolderLog::OpenFile(const std::string& name, uint64_t first, int64_t byte
         "with gunzip",
         path);
   }
-  file_time_ms_ = NanosOf(info.st_mtim) / kNanosPerMs;
+  file_time_ms_ = PlausibleTime(NanosOf(info.st_mtim) / kNanosPerMs, path);
   name_ = name;
   source_ = std::make_shared<const std::string>(path);
   first_ = next_ = first;

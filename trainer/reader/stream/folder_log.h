@@ -79,7 +79,7 @@ class FolderLog final : public RecordLog {
   bool at_start_ = false;                      // no line of the open file was read
   // Modification time of the directory when the index had all of its files.
   int64_t listed_mtime_ns_ = -1;
-  int64_t file_time_ms_ = 0;  // modification time of the open file
+  int64_t file_time_ms_ = 0;  // modification time of the open file, if it is plausible
   std::atomic<int64_t> newest_time_ms_{0};
 };
 

@@ -1,5 +1,6 @@
 #include "trainer/reader/stream/stream_dataset.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -66,7 +67,8 @@ Status StreamDataset::FillEpoch(uint64_t epoch, std::span<const uint32_t> ids,
   records_ += lines.size();
   MutexLock lock(mu_);
   times_.erase(times_.upper_bound(step), times_.end());  // steps before a reset
-  times_[step] = log_->newest_time_ms();
+  int64_t& time = times_[step];
+  time = std::max(time, log_->newest_time_ms());
   if (times_.size() > kTimesMax) times_.erase(times_.begin());
   return OkStatus();
 }
@@ -79,6 +81,12 @@ StreamCounts StreamDataset::counts(uint64_t step) const {
   counts.newest_time_ms = std::prev(after)->second;
   times_.erase(times_.begin(), std::prev(after));  // the next call may be for the same step
   return counts;
+}
+
+int64_t StreamDataset::newest_time_ms(uint64_t step) const {
+  MutexLock lock(mu_);
+  const auto after = times_.upper_bound(step);
+  return after == times_.begin() ? 0 : std::prev(after)->second;
 }
 
 }  // namespace tandem::reader

@@ -61,6 +61,9 @@ class StreamDataset final : public Dataset {
   // Returns the counts after step `step`. Steps that were read ahead of it count in `records` and
   // `skipped`, but not in the time. Successive calls need ascending steps, except after a reset.
   StreamCounts counts(uint64_t step) const;
+  // Returns the Unix time of the newest record of step `step`, in milliseconds; 0: unknown, or
+  // counts was called for a later step.
+  int64_t newest_time_ms(uint64_t step) const;
 
  private:
   Status OnBad(const LogLines& lines, size_t line, const Status& why) const;

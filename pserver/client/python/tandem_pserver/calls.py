@@ -356,7 +356,8 @@ class Calls:
         def part(i):
             if i not in parts:
                 parts[i] = self.request("Push", step=first.step,
-                                        learning_rate=first.learning_rate)
+                                        learning_rate=first.learning_rate,
+                                        event_time_ms=first.event_time_ms)
             return parts[i]
 
         for _, request in refused:

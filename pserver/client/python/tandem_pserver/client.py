@@ -202,15 +202,17 @@ class Client:
 
     # ---- Training --------------------------------------------------------------------------------
 
-    def push(self, step, learning_rate, gradients, rows=None):
+    def push(self, step, learning_rate, gradients, rows=None, event_time=None):
         """Sends gradients ({name: array}) of `step`, and gradients of table rows ({name: (ids,
         values)}, ids ascending). With accessor=ctr: (ids, values, counts), where counts
         [len(ids), 2] are the shows and clicks of each row. In sync mode, a step is complete when
         all trainers have pushed all variables and all tables (possibly without rows). A step may
         consist of several pushes, each variable in one of them. The servers add the gradients of
         the trainers. For the mean over the whole batch, each trainer divides its gradients by the
-        number of trainers."""
-        requests = self._push_requests(step, learning_rate, gradients, rows)
+        number of trainers. `event_time`: Unix time in seconds (as of time.time()) of the newest
+        sample that led to the gradients, for tables with the rules ttl_s or shrink_every_s; None:
+        unknown. ValueError: the time is more than a day in the future."""
+        requests = self._push_requests(step, learning_rate, gradients, rows, event_time)
         replies = self._send_step(step, requests, (), gradients, rows)
         return min((r.version for r in replies), default=0)
 
@@ -224,13 +226,13 @@ class Client:
         replies = self._calls.pull_all(list(requests.items()), self._step_timeout)
         return self._receive(params, replies)
 
-    def push_pull(self, step, learning_rate, gradients, params, rows=None):
+    def push_pull(self, step, learning_rate, gradients, params, rows=None, event_time=None):
         """Combines push with a pull of the parameters after this step (a_sync: of the current
         parameters) in one message. Returns the lowest version: in sync mode the next step. Raises
         ValueError if this trainer's part of the step lacks a variable for which the servers would
         wait."""
         self._check_all(params, writable=True)
-        requests = self._push_requests(step, learning_rate, gradients, rows)
+        requests = self._push_requests(step, learning_rate, gradients, rows, event_time)
         if self._parts is not None:
             self._parts.check(step, (*gradients, *(rows or ())), params)
         pulls = self._pull_requests(params, step + 1 if self._sync else 0, False)
@@ -435,18 +437,19 @@ class Client:
                 request.rows.add(variable=name, last=True)
             self._calls.call(i, "InitParams", request, self._start_timeout)
 
-    def _push_request(self, step, learning_rate):
+    def _push_request(self, step, learning_rate, event_time):
         if learning_rate is None:  # the field would stay unset: a step with rate 0
             raise TypeError("learning_rate is None, expected a number")
-        return self._request("Push", step=step, learning_rate=learning_rate)
+        return self._request("Push", step=step, learning_rate=learning_rate,
+                             event_time_ms=_event_time_ms(event_time))
 
-    def _push_requests(self, step, learning_rate, gradients, rows):
+    def _push_requests(self, step, learning_rate, gradients, rows, event_time):
         self._check_all(gradients)
         parts = {}
 
         def part(server):
             if server not in parts:
-                parts[server] = self._push_request(step, learning_rate)
+                parts[server] = self._push_request(step, learning_rate, event_time)
             return parts[server]
 
         for block in self._blocks:
@@ -513,6 +516,15 @@ class Client:
                 flat = params[piece.variable].reshape(-1)
                 flat[piece.offset:piece.offset + values.size] = values
         return min((r.version for r in replies), default=0)
+
+
+def _event_time_ms(event_time):
+    if event_time is None:
+        return 0
+    if not 0 <= event_time <= time.time() + 86400:  # it would count from then on
+        raise ValueError(f"event_time is {event_time:.3f}, expected seconds of Unix time up to a day "
+                         "from now")
+    return round(event_time * 1000)
 
 
 def _wait_ms(seconds):

@@ -95,10 +95,15 @@ class RowTiersTest : public testing::Test {
     CHECK(limited.ok()) << limited;
     return *std::move(table);
   }
+  // Returns the event time of an update. Some updates have the same time as the update before, and
+  // some times are several periods later.
+  static int64_t EventTimeOf(uint64_t version) {
+    return 1'700'000'000'000 + static_cast<int64_t>(version / 3 + 5 * (version / 25)) * 1000;
+  }
   static Status Step(SparseTable& table, const Gradient& gradient, uint64_t version,
                      bool keep_previous = false) {
     TD_RETURN_IF_ERROR(table.Prepare(gradient.ids));
-    TD_RETURN_IF_ERROR(table.Begin(version, keep_previous));
+    TD_RETURN_IF_ERROR(table.Begin(version, EventTimeOf(version), keep_previous));
     const RowsGradient one[] = {gradient.view()};
     return table.Apply(one, 0.1f);
   }
@@ -212,6 +217,7 @@ TEST_F(RowTiersTest, NoBitDependsOnTheTier) {
     for (const char* rules :
          {"", "admit_count=2 shrink_every=6 ttl=25", "shrink_every=5 decay=0.8 shrink_score=0.5",
           "admit_probability=0.5 shrink_every=3 ttl=9",
+          "admit_count=2 shrink_every_s=2 ttl_s=9 decay=0.8 shrink_score=0.3",
           "accessor=ctr embedx_threshold=2 shrink_every=5 decay=0.8 shrink_score=0.3 ttl=25"}) {
       for (const int rows_max : {1, 20, 90}) {
         SCOPED_TRACE(std::string(optimizer) + " " + rules + " " + std::to_string(rows_max));
@@ -229,6 +235,7 @@ TEST_F(RowTiersTest, ACutHasNothingOfWhatCameBehindIt) {
   for (const char* optimizer : {"sgd", "adam", "momentum"}) {
     for (const char* rules :
          {"", "admit_count=3", "admit_count=2 shrink_every=6 ttl=25",
+          "admit_count=2 shrink_every_s=2 ttl_s=9",
           "accessor=ctr embedx_threshold=2 shrink_every=11 decay=0.8 shrink_score=0.3 ttl=25"}) {
       for (const int rows_max : {0, 90}) {
         // Momentum changes every row in each step. Therefore momentum is tested only without a
@@ -361,7 +368,7 @@ TEST_F(RowTiersTest, AFullDiskIsNamedAndLosesNothing) {
   for (uint64_t more = 0; more < 12; ++more, ++version) {
     const Gradient g = RandomGradient(version, 30);
     for (SparseTable* table : {hot.get(), tiered.get()}) {
-      ASSERT_TRUE(table->Begin(version, true).ok());
+      ASSERT_TRUE(table->Begin(version, 0, true).ok());
       const RowsGradient one[] = {g.view()};
       const Status applied = table->Apply(one, 0.1f);
       ASSERT_TRUE(applied.ok()) << applied;

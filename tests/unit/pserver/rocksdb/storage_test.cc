@@ -31,15 +31,20 @@ class StorageTest : public ShardFixture {
   ShardSnapshot Image(uint64_t pushes) {
     Make();
     Start(Config(1, UpdatePolicy::kSync, "adam"));
-    for (uint64_t s = 0; s < pushes; ++s) CHECK(Push(Head(Rank(0), s + 1, s, 0.1f), 0.5f).ok());
+    for (uint64_t s = 0; s < pushes; ++s) {
+      PushHead head = Head(Rank(0), s + 1, s, 0.1f);
+      head.event_time_ms = 1'700'000'000'000 + static_cast<int64_t>(s);
+      CHECK(Push(head, 0.5f).ok());
+    }
     return *shard_->checkpoints().Take();
   }
   static bool SameBytes(const Buffer& a, const Buffer& b, int64_t numel) {
     return std::memcmp(a.get(), b.get(), static_cast<size_t>(numel) * sizeof(float)) == 0;
   }
   static bool Same(const ShardSnapshot& a, const ShardSnapshot& b) {
-    if (a.version != b.version || !Difference(a.config, b.config).empty() ||
-        a.slices.size() != b.slices.size() || a.marks.size() != b.marks.size() ||
+    if (a.version != b.version || a.event_time_ms != b.event_time_ms ||
+        !Difference(a.config, b.config).empty() || a.slices.size() != b.slices.size() ||
+        a.marks.size() != b.marks.size() ||
         a.marks[0].applied.highest() != b.marks[0].applied.highest() ||
         a.marks[0].applied.words() != b.marks[0].applied.words()) {
       return false;

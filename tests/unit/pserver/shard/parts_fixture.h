@@ -58,7 +58,7 @@ class PartsTest : public testing::Test {
   // Applies a gradient of ones to the slice, and increases the version by one.
   void ApplyOnes() {
     PushTicket ticket{.slices = {0}, .buffers = {FloatBuffer({1, 1, 1, 1})}};
-    ASSERT_TRUE(state_->params->Apply(Head(0, 1, 0), ticket, state_->version).ok());
+    ASSERT_TRUE(state_->params->Apply(Head(0, 1, 0), ticket, state_->version, 0).ok());
     ++state_->version;
   }
 

@@ -70,6 +70,21 @@ TEST_F(PushGateTest, AReplayedPushPassesWithoutTheOtherChecks) {
   EXPECT_EQ(gate_->Recheck(head, ticket).code(), StatusCode::kOutOfRange);
 }
 
+TEST_F(PushGateTest, AnEventTimeInMicrosecondsIsRefused) {
+  Make(UpdatePolicy::kASync);
+  PushHead head = Head(0, 1, 0);
+  head.event_time_ms = 1'700'000'000'000;
+  EXPECT_EQ(CodeOf(head), StatusCode::kOk);
+  for (const int64_t time : {int64_t{-1}, int64_t{1'700'000'000'000'000}}) {
+    head.event_time_ms = time;
+    const Status refused = gate_->Check(head).status();
+    EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+    EXPECT_NE(refused.message().find("is out of range, expected milliseconds of Unix time"),
+              std::string::npos)
+        << refused;
+  }
+}
+
 TEST_F(PushGateTest, AllTrainersSendTheSameLearningRateOfAStep) {
   Make(UpdatePolicy::kSync);
   EXPECT_EQ(gate_->CheckStep(Head(0, 1, 0, NAN)).code(), StatusCode::kInvalidArgument);

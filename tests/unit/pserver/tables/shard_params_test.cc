@@ -113,12 +113,41 @@ TEST_F(ShardParamsTest, AStepIsWhatAllGaveOfSlicesAndTables) {
   params_->step().Drop(1);
   EXPECT_FALSE(params_->step().GaveAll(1));
   EXPECT_FALSE(params_->step().NothingGathered());
-  ASSERT_TRUE(params_->ApplyGathered(std::vector<int>{0}, 1.0f, 0).ok());
+  ASSERT_TRUE(params_->ApplyGathered(std::vector<int>{0}, 1.0f, 0, 0).ok());
   EXPECT_TRUE(params_->step().NothingGathered());
   EXPECT_THAT(Slice(0), ElementsAre(-6, -7, -8));
   EXPECT_THAT(Slice(1), ElementsAre(-5));
   EXPECT_THAT(Row(4), ElementsAre(-1, -2));
   EXPECT_THAT(Row(9), ElementsAre(-3, -4));
+}
+
+// A server must not keep the event time of a push that is not part of the step.
+TEST_F(ShardParamsTest, TheEventTimeOfAStepIsThatOfItsPushesToTables) {
+  Make(UpdatePolicy::kSync);
+  Init();
+  const auto gather = [&](int trainer, int64_t event_time_ms) {
+    PushHead head = Push(trainer);
+    head.event_time_ms = event_time_ms;
+    PushTicket ticket = Ticket(head);
+    params_->step().Gather(head, ticket);
+  };
+  const std::vector<int> ranks = {0, 1};
+  gather(0, 1000);
+  gather(1, 3000);
+  EXPECT_EQ(params_->step().EventTime(ranks), 3000);
+  params_->step().Drop(1);  // the trainer was lost
+  EXPECT_EQ(params_->step().EventTime(ranks), 1000);
+  gather(1, 2000);
+  EXPECT_EQ(params_->step().EventTime(ranks), 2000);
+  ASSERT_TRUE(params_->ApplyGathered(ranks, 1.0f, 0, 2000).ok());
+  EXPECT_EQ(params_->step().EventTime(ranks), 0);
+  PushHead dense{{.caller = {"job", 0, 1}, .sequence = 2, .learning_rate = 1}, {}};
+  dense.event_time_ms = 5000;
+  dense.slices = {{"b", 0, {DType::kF32, {1}}}};
+  PushTicket ticket{.slices = *params_->FindPush(dense, {}), .buffers = {}};
+  ticket.buffers = {FloatBuffer({5})};
+  params_->step().Gather(dense, ticket);
+  EXPECT_EQ(params_->step().EventTime(ranks), 0) << "only the owner of the slice has this push";
 }
 
 TEST_F(ShardParamsTest, APushIsAppliedAtOnce) {
@@ -128,7 +157,7 @@ TEST_F(ShardParamsTest, APushIsAppliedAtOnce) {
   for (uint64_t version : {0, 1}) {
     const PushTicket ticket = Ticket(head);
     ASSERT_TRUE(params_->PrepareRows(head, ticket).ok());
-    ASSERT_TRUE(params_->Apply(head, ticket, version).ok());
+    ASSERT_TRUE(params_->Apply(head, ticket, version, 0).ok());
   }
   EXPECT_THAT(Slice(0), ElementsAre(-12, -14, -16));
   EXPECT_THAT(Row(9), ElementsAre(-6, -8));

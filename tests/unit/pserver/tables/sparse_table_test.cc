@@ -81,7 +81,7 @@ class SparseTableTest : public testing::Test {
   }
   static Status Step(SparseTable& table, std::span<const RowsGradient> gradients,
                      uint64_t version = 0) {
-    TD_RETURN_IF_ERROR(table.Begin(version, false));
+    TD_RETURN_IF_ERROR(table.Begin(version, 0, false));
     return table.Apply(gradients, 0.1f);
   }
   static std::vector<float> Pull(SparseTable& table, std::span<const uint64_t> ids) {
@@ -152,7 +152,7 @@ TEST_F(SparseTableTest, PartsAtOnceHaveTheSameBits) {
     for (uint64_t step = 0; step < 4; ++step) {
       const Gradient a = RandomGradient(step, 0, 2), b = RandomGradient(step, 1, 2);
       const RowsGradient both[] = {a.view(), b.view()};
-      ASSERT_TRUE(table->Begin(step, true).ok());
+      ASSERT_TRUE(table->Begin(step, 0, true).ok());
       const std::vector<float> before = All(*table);
       ASSERT_TRUE(table->Apply(both, 0.1f).ok());
       std::vector<float> previous(a.values.size());
@@ -249,7 +249,7 @@ TEST_F(SparseTableTest, PreviousWeightsAreThoseBeforeTheLastStep) {
       const std::vector<float> before = All(*table);
       const Gradient g = RandomGradient(step, 0, 9);
       const RowsGradient one[] = {g.view()};
-      ASSERT_TRUE(table->Begin(step, true).ok());
+      ASSERT_TRUE(table->Begin(step, 0, true).ok());
       ASSERT_TRUE(table->Apply(one, 0.1f).ok());
       std::vector<float> previous(kHeight * kDim);
       ASSERT_TRUE(table->Pull(ids, true, previous.data()).ok());

@@ -28,10 +28,10 @@ class TableRulesTest : public testing::Test {
   }
   // Updates the table from `version` to version + 1, with a gradient of ones for `ids`.
   static void Update(SparseTable& table, uint64_t version, const std::vector<uint64_t>& ids,
-                     bool keep_previous = false) {
+                     bool keep_previous = false, int64_t event_time_ms = 0) {
     const Floats ones(ids.size() * kDim, 1.0f);
     const RowsGradient gradient[] = {{ids, ones.data()}};
-    ASSERT_TRUE(table.Begin(version, keep_previous).ok());
+    ASSERT_TRUE(table.Begin(version, event_time_ms, keep_previous).ok());
     ASSERT_TRUE(table.Apply(gradient, 0.25f).ok());
   }
   static Floats Row(SparseTable& table, uint64_t id, bool previous = false) {
@@ -56,8 +56,9 @@ class TableRulesTest : public testing::Test {
 };
 
 TEST_F(TableRulesTest, TextsAreReadAndRefusedByName) {
-  for (const char* text : {"", "admit_count=3", "shrink_every=10 ttl=5",
-                           "admit_probability=0.25 shrink_every=10 decay=0.5 shrink_score=0.75"}) {
+  for (const char* text :
+       {"", "admit_count=3", "shrink_every=10 ttl=5", "shrink_every_s=10 ttl_s=5",
+        "admit_probability=0.25 shrink_every=10 decay=0.5 shrink_score=0.75"}) {
     const auto rules = ParseTableRules(text);
     ASSERT_TRUE(rules.ok()) << rules.status();
     EXPECT_EQ(ToString(*rules), text);
@@ -73,7 +74,14 @@ TEST_F(TableRulesTest, TextsAreReadAndRefusedByName) {
   EXPECT_THAT(refused("decay=x"), HasSubstr("decay=\"x\" is not a number [TD1103]"));
   EXPECT_THAT(refused("admit_probability=nan"), HasSubstr("admit_probability=nan is out of range"));
   EXPECT_THAT(refused("ttl=5"), HasSubstr("no effect without shrink_every"));
-  EXPECT_THAT(refused("shrink_every=5 decay=0.5"), HasSubstr("without ttl or shrink_score"));
+  EXPECT_THAT(refused("ttl_s=5"), HasSubstr("no effect without shrink_every or shrink_every_s"));
+  EXPECT_THAT(refused("shrink_every=5 decay=0.5"), HasSubstr("without ttl, ttl_s or shrink_score"));
+  EXPECT_THAT(refused("shrink_every_s=5"), HasSubstr("without ttl, ttl_s or shrink_score"));
+  EXPECT_THAT(refused("shrink_every=5 shrink_every_s=5 ttl=1"), HasSubstr("are both set"));
+  EXPECT_THAT(refused("shrink_every_s=5 ttl=1"), HasSubstr("ttl has no effect with"));
+  EXPECT_THAT(refused("shrink_every=5 ttl_s=1"), HasSubstr("ttl_s has no effect with"));
+  EXPECT_THAT(refused("shrink_every_s=2 ttl_s=20002"),
+              HasSubstr("ttl_s=20002 is more than 10000 times shrink_every_s=2"));
 }
 
 TEST_F(TableRulesTest, ARowIsMadeByTheUpdateThatMakesItsCountFull) {
@@ -118,6 +126,49 @@ TEST_F(TableRulesTest, ProbabilityIsDrawnAnewInEachVersionAndTheSameOnEveryServe
   Update(*other, 0, some);
   Update(*other, 1, some);
   for (const uint64_t id : some) ASSERT_EQ(Row(*other, id), Row(*table, id)) << id;
+}
+
+// Returns the event time of second `s` in milliseconds.
+int64_t At(int64_t s) { return (1'700'000'000 + s) * 1000; }
+
+TEST_F(TableRulesTest, RowsAreRemovedByEventTime) {
+  auto table = Make("shrink_every_s=10 ttl_s=20");
+  Update(*table, 0, {1}, false, At(0));
+  Update(*table, 1, {2}, false, At(9));
+  Update(*table, 2, {3}, false, At(10));
+  for (uint64_t version = 3; version < 1000; ++version) Update(*table, version, {4}, false, At(19));
+  Update(*table, 1000, {4}, false, At(29));
+  EXPECT_EQ(table->rows(), 4u) << "the number of updates does not matter";
+  Update(*table, 1001, {4}, true, At(30));
+  EXPECT_EQ(table->rows(), 2u) << "rows 1 and 2 had no gradient since second 10";
+  EXPECT_EQ(Row(*table, 1), Fresh(1));
+  EXPECT_EQ(Row(*table, 2, true), Fresh(2, 1)) << "what trainers saw before this update";
+  Update(*table, 1002, {4}, false, 0);
+  Update(*table, 1003, {4}, false, At(12));
+  EXPECT_EQ(table->rows(), 2u) << "an unknown or an earlier time changes nothing";
+  Update(*table, 1004, {4}, false, At(50));
+  EXPECT_EQ(table->rows(), 1u);
+  EXPECT_EQ(table->Info().removed, 3u);
+}
+
+TEST_F(TableRulesTest, WaitingRowsAreForgottenByEventTime) {
+  auto table = Make("admit_count=2 shrink_every_s=10 ttl_s=10");
+  Update(*table, 0, {1}, false, At(0));
+  Update(*table, 1, {2}, false, At(10));
+  Update(*table, 2, {3}, false, At(20));
+  EXPECT_EQ(table->Info().waiting, 2u) << "row 1 waited for 10 s";
+}
+
+TEST_F(TableRulesTest, CountsFadeOncePerPeriodOfEventTime) {
+  auto table = Make("shrink_every_s=10 decay=0.5 shrink_score=0.2");
+  Update(*table, 0, {1}, false, At(0));
+  Update(*table, 1, {2}, false, At(5));
+  Update(*table, 2, {2}, false, At(6));
+  Update(*table, 3, {3}, false, At(20));
+  EXPECT_EQ(table->rows(), 3u) << "the score 1 of row 1 has become 0.25";
+  Update(*table, 4, {3}, false, At(30));
+  EXPECT_EQ(table->rows(), 2u) << "that of row 1 has become 0.125";
+  EXPECT_EQ(Row(*table, 1), Fresh(1));
 }
 
 TEST_F(TableRulesTest, RowsWithoutGradientsAreRemovedInTime) {

@@ -43,7 +43,8 @@ PushHeader Header() {
           .origin_server = 1,
           .origin_sequence = 4,
           .numbers = {{3, 4}, {1, 2}},
-          .finite = true};
+          .finite = true,
+          .event_time_ms = 1'700'000'000'123};
 }
 
 PushRequest Logged() {
@@ -56,6 +57,7 @@ PushRequest Logged() {
   request.set_learning_rate(0.25f);
   for (const uint64_t n : {3, 4}) request.add_sent(n);
   for (const uint64_t n : {1, 2}) request.add_ended(n);
+  request.set_event_time_ms(1'700'000'000'123);
   return request;
 }
 
@@ -156,12 +158,20 @@ TEST(LogRecordTest, AnOfferHasTheContentsOfTheBuckets) {
   auto migration = std::make_shared<BucketMigration>();
   migration->moves = {{.bucket = 9, .epoch = 4, .server = 1}};
   migration->source = 2;
+  migration->event_time_ms = 1'700'000'000'123;
+  migration->checks["rows"] = {
+      .made = 9,
+      .recent = {{.version = 1, .time_s = 5, .begin = true},
+                 {.version = 4, .time_s = 8, .age_max = 3, .decay = 0.5f}}};
   MoveEntry entry;
   entry.mutable_map();
   ToProto(*migration, entry.mutable_parcel());
   const LogRecord read = ExpectBytes(MoveOfferedRecord{migration}, OnDisk(5, entry));
   const auto& move = std::get<MoveRecord>(read);
-  EXPECT_EQ(std::get<MoveOfferedRecord>(move).migration->source, 2);
+  const BucketMigration& got = *std::get<MoveOfferedRecord>(move).migration;
+  EXPECT_EQ(got.source, 2);
+  EXPECT_EQ(got.event_time_ms, migration->event_time_ms);
+  EXPECT_EQ(got.checks, migration->checks);
 }
 
 }  // namespace

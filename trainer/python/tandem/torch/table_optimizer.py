@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import warnings
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
@@ -171,14 +172,20 @@ class Optimizer:
         if self._dense is not None:
             self._dense.zero_grad()
 
-    def step(self) -> None:
+    def step(self, event_time: Optional[float] = None) -> None:
         """Pushes the gradients and receives the new parameters. Requests the rows of `prefetch`.
 
+        Args:
+            event_time: Unix time in seconds (as of time.time()) of the newest sample of the batch.
+                Tables with the rules ttl_s or shrink_every_s need it. None: unknown.
+
         Raises:
+            InvalidArgumentError: event_time is more than a day in the future.
             Error: a server refuses the gradients, or is lost for longer than step_timeout.
             KeyboardInterrupt: Ctrl-C while the call waits. The servers may have the push or not,
                 and the parameters may change until `finish`.
         """
+        event_time_ms = _event_time_ms(event_time)
         share = numpy.float32(self.trainers)
         grads = {}
         for name, p in self._params.items():
@@ -191,7 +198,14 @@ class Optimizer:
             if self.trainers > 1:
                 values /= share
             rows.append((name, ids, values))
-        call = self._client.push_pull(self.version, self.lr, grads, self._arrays, rows)
+        call = self._client.push_pull(
+            self.version,
+            self.lr,
+            grads,
+            self._arrays,
+            rows,
+            event_time_ms=event_time_ms,
+        )
         if self._sync:  # the servers reply after this step
             self._state.pulls.begin_step(self.version + 1)
         if self._dense is not None:
@@ -234,6 +248,18 @@ class Optimizer:
     def state(self) -> Dict[str, Any]:
         """Returns the version, and the parameters outside the tables as arrays."""
         return {"version": self.version, **{n: a.copy() for n, a in self._arrays.items()}}
+
+
+def _event_time_ms(event_time: Optional[float]) -> int:
+    if event_time is None:
+        return 0
+    if not 0 <= event_time <= time.time() + 86400:  # it would count from then on
+        raise InvalidArgumentError(
+            f"event_time is {event_time:.3f}, expected seconds of Unix time up to a day from now "
+            "[TD1104]",
+            "pass seconds, as time.time() returns them",
+        )
+    return round(event_time * 1000)
 
 
 def _secret() -> str:

@@ -58,13 +58,16 @@ TEST(RowAccessor, CountsFadeAndRemove) {
   EXPECT_EQ(use.show, 8);
   EXPECT_EQ(use.click, 2);
   EXPECT_EQ(use.last, 9u);
-  EXPECT_TRUE(ctr.FadeAndStay(10, use));
+  const auto check = [](uint64_t version) {
+    return RowCheck{.version = version, .age_max = 30, .decay = 0.5f};
+  };
+  EXPECT_TRUE(ctr.FadeAndStay(check(10), use));
   EXPECT_EQ(use.show, 4);
   EXPECT_EQ(use.click, 1);
-  EXPECT_FALSE(ctr.FadeAndStay(11, use)) << "0.1 * 1.5 + 0.5 is less than 0.8";
+  EXPECT_FALSE(ctr.FadeAndStay(check(11), use)) << "0.1 * 1.5 + 0.5 is less than 0.8";
   use = {1000, 0, 9};
-  EXPECT_TRUE(ctr.FadeAndStay(39, use));
-  EXPECT_FALSE(ctr.FadeAndStay(40, use)) << "31 versions without a gradient";
+  EXPECT_TRUE(ctr.FadeAndStay(check(39), use));
+  EXPECT_FALSE(ctr.FadeAndStay(check(40), use)) << "31 versions without a gradient";
 }
 
 TEST(RowAccessor, RulesAreRefusedByName) {
@@ -107,7 +110,7 @@ class CtrTableTest : public testing::Test {
   }
   static void Update(SparseTable& table, uint64_t version, const Pushed& pushed,
                      bool keep_previous = false) {
-    ASSERT_TRUE(table.Begin(version, keep_previous).ok());
+    ASSERT_TRUE(table.Begin(version, 0, keep_previous).ok());
     const RowsGradient one[] = {pushed.view()};
     ASSERT_TRUE(table.Apply(one, 0.25f).ok());
   }
@@ -192,7 +195,7 @@ TEST_F(CtrTableTest, RowsWithoutEmbeddingTakeLittleMemory) {
     std::vector<uint64_t> ids(kRows);
     for (uint64_t id = 0; id < kRows; ++id) ids[id] = id;
     const Floats values(kRows * (counts + kWide), 0.0f);
-    CHECK(table->Begin(0, false).ok());
+    CHECK(table->Begin(0, 0, false).ok());
     const RowsGradient one[] = {{ids, values.data()}};
     CHECK(table->Apply(one, 0.1f).ok());
     return static_cast<double>(table->Info().bytes);
@@ -205,7 +208,7 @@ TEST_F(CtrTableTest, TrainersCountsAreAddedUp) {
   auto together = Make("accessor=ctr embedx_threshold=3"), apart = Make("accessor=ctr");
   const Pushed a{{3, 5}, {2, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1}}, b = Of(5, 3, 3);
   const RowsGradient both[] = {a.view(), b.view()};
-  ASSERT_TRUE(together->Begin(0, false).ok());
+  ASSERT_TRUE(together->Begin(0, 0, false).ok());
   ASSERT_TRUE(together->Apply(both, 0.25f).ok());
   const std::vector<int> buckets = {RowBucket(3), RowBucket(5)};
   const auto rows = together->Rows(buckets, 1);
