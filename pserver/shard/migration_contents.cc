@@ -98,8 +98,7 @@ RowValues WithOwnAges(RowValues rows, const RowCheckSchedule& schedule, uint64_t
 }
 
 // Sets the rows. In sync mode all servers have the same versions and checks, except a server that
-// served no rows for some time. Such a server takes over the checks, and so does a table without
-// rows.
+// served no rows for some time. A table without rows takes over the checks.
 Status UnpackRows(const BucketMigration& migration, ShardState& state) {
   const uint64_t version = state.sync() ? migration.version : state.version;
   std::vector<std::pair<SparseTable*, RowChecks>> taken_over;
@@ -110,13 +109,12 @@ Status UnpackRows(const BucketMigration& migration, ShardState& state) {
     const auto found = migration.checks.find(rows.variable);
     const RowChecks checks = found == migration.checks.end() ? RowChecks() : found->second;
     const TableInfo info = table.Info();
-    if (state.sync() || (info.rows == 0 && info.waiting == 0)) {
-      taken_over.emplace_back(&table, ToVersions(checks, migration.version, version));
-      TD_RETURN_IF_ERROR(table.SetRows(rows, version));
-      continue;
-    }
+    const bool empty = info.rows == 0 && info.waiting == 0;
+    if (empty) taken_over.emplace_back(&table, ToVersions(checks, migration.version, version));
+    const bool same_ages = empty || state.sync();
     TD_RETURN_IF_ERROR(table.SetRows(
-        WithOwnAges(rows, table.schedule(), migration.version, checks, version), version));
+        same_ages ? rows : WithOwnAges(rows, table.schedule(), migration.version, checks, version),
+        version));
   }
   for (auto& [table, checks] : taken_over) table->schedule().Set(std::move(checks));
   state.event_time_ms = std::max(state.event_time_ms, migration.event_time_ms);
