@@ -78,7 +78,10 @@ results=$PWD/$dir/test-results
 rm -rf "$results"
 mkdir -p "$results"
 start=$SECONDS status=0
-GTEST_OUTPUT="xml:$results/" ctest --preset "$preset" --output-on-failure --parallel 2 \
+# Most tests wait for processes and deadlines most of the time, so there are more tests than
+# processors.
+GTEST_OUTPUT="xml:$results/" ctest --preset "$preset" --output-on-failure \
+  --parallel $(($(nproc) * 2)) \
   --no-tests=error "$@" || status=$?
 
 totals=$(find "$results" -name '*.xml' -exec cat {} + | awk '

@@ -367,8 +367,8 @@ TEST_F(ClickTest, DistributedTablesGoOnOnAnotherNumberOfServers) {
   EXPECT_THAT(refused("plain", {"--servers=1", "--workers=1"}),
               testing::HasSubstr("the checkpoint has no rows of"));
   EXPECT_THAT(refused("none", {"--mode=local"}), testing::HasSubstr("has table_rules"));
-  const std::string timed = absl::StrReplaceAll(
-      arguments, {{"shrink_every=", "shrink_every_s="}, {"ttl=", "ttl_s="}});
+  const std::string timed =
+      absl::StrReplaceAll(arguments, {{"shrink_every=", "shrink_every_s="}, {"ttl=", "ttl_s="}});
   Write("job.pbtxt", SparseJob({{"model {", timed}}));
   EXPECT_THAT(refused("timed", {"--servers=1", "--workers=1"}),
               testing::HasSubstr("but only the records of a stream have event times [TD1107]"));

@@ -325,6 +325,13 @@ TEST_F(ReplicationTest, TheSecondOfTwoStandbysContinuesWithThePromotedOne) {
   Train(model, 0, 6);
   AwaitCurrent(*first);
   AwaitCurrent(*second);
+  // The newest push was acknowledged when one of the standbys had it. The newest reply to the other
+  // one may precede this push.
+  const Time until = SteadyNow() + kPatience;
+  while (first->progress().position.last != second->progress().position.last) {
+    ASSERT_LT(SteadyNow(), until);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
   LosePrimary("a");
   second.reset();
   auto promoted = first->Promote(2);
