@@ -20,7 +20,8 @@ struct Rule {
 
 constexpr double kCountMax = 1 << 30;
 constexpr double kScoreMax = 1e9;
-// Maximum of ttl_s / shrink_every_s. A server remembers about this number of checks.
+// Maximum of ttl_s / shrink_every_s. It is less than RowCheckSchedule::kRecentMax, so a server
+// remembers all checks of the last ttl_s seconds.
 constexpr int64_t kPeriodsMax = 10'000;
 constexpr std::array<const char*, 2> kAccessors = {"common", "ctr"};
 

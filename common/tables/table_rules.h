@@ -1,6 +1,6 @@
 // The rules by which rows of a table are created and removed. Time is counted in versions or in
 // event time, not by a clock. A version is one update of the servers: a training step in sync mode.
-// Event time is the time of the newest sample whose gradients a server has accepted
+// The event time of a server is the time of the newest sample whose gradients it has applied
 // (PushRequest.event_time_ms). So the same updates always leave the same rows.
 #pragma once
 
@@ -40,9 +40,9 @@ struct TableRules {
   double admit_probability = 1;
   // The server checks all rows every shrink_every versions, before it applies the update. 0: never.
   int64_t shrink_every = 0;
-  // Instead of shrink_every: the server checks all rows before the first update whose event time is
-  // in a later period than the update before. The periods have this number of seconds and begin at
-  // multiples of this number in Unix time. 0: never.
+  // Instead of shrink_every: the server checks all rows before the first update that raises its
+  // event time into a later period. The periods have this number of seconds and begin at multiples
+  // of this number in Unix time. 0: never.
   int64_t shrink_every_s = 0;
   // A check multiplies the counts of each row by `decay` and removes rows with a score below
   // shrink_score. With shrink_every_s, the factor is `decay` for each period since the last check.
@@ -54,8 +54,9 @@ struct TableRules {
   // no row is removed for this reason.
   int64_t ttl = 0;
   // A check of shrink_every_s also removes rows that had no gradient for ttl_s seconds of event
-  // time. A row stays for at least ttl_s seconds, and at most two periods longer if each period has
-  // an update. 0: no row is removed for this reason.
+  // time. A row stays for at least ttl_s seconds. It stays for less than four periods longer if
+  // each period has an update, and at most two if an update follows the begin of each period at
+  // once. 0: no row is removed for this reason.
   int64_t ttl_s = 0;
 
   // Returns true if checks depend on event time.

@@ -97,9 +97,19 @@ RowValues WithOwnAges(RowValues rows, const RowCheckSchedule& schedule, uint64_t
   return rows;
 }
 
-// Sets the rows. In sync mode all servers have the same versions and checks, except a server that
-// served no rows for some time. A table without rows takes over the checks.
+// Returns whether a table takes over the checks of the server that sends the rows. In sync mode all
+// servers that serve rows have the same checks.
+bool TakesChecks(const ShardState& state, const SparseTable& table) {
+  if (!table.spec().rules.uses_event_time()) return false;
+  if (state.sync()) return !state.params->tables().ServesAny();
+  const TableInfo info = table.Info();
+  return info.rows == 0 && info.waiting == 0;
+}
+
 Status UnpackRows(const BucketMigration& migration, ShardState& state) {
+  const bool moves_rows = std::ranges::any_of(
+      migration.moves, [](const BucketMove& move) { return move.bucket < kRowBuckets; });
+  if (!moves_rows) return OkStatus();
   const uint64_t version = state.sync() ? migration.version : state.version;
   std::vector<std::pair<SparseTable*, RowChecks>> taken_over;
   for (const RowValues& rows : migration.rows) {
@@ -108,10 +118,11 @@ Status UnpackRows(const BucketMigration& migration, ShardState& state) {
     SparseTable& table = state.params->tables().table(index);
     const auto found = migration.checks.find(rows.variable);
     const RowChecks checks = found == migration.checks.end() ? RowChecks() : found->second;
-    const TableInfo info = table.Info();
-    const bool empty = info.rows == 0 && info.waiting == 0;
-    if (empty) taken_over.emplace_back(&table, ToVersions(checks, migration.version, version));
-    const bool same_ages = empty || state.sync();
+    const bool takes_checks = TakesChecks(state, table);
+    if (takes_checks) {
+      taken_over.emplace_back(&table, ToVersions(checks, migration.version, version));
+    }
+    const bool same_ages = takes_checks || state.sync();
     TD_RETURN_IF_ERROR(table.SetRows(
         same_ages ? rows : WithOwnAges(rows, table.schedule(), migration.version, checks, version),
         version));

@@ -212,10 +212,10 @@ Status ShardParams::ApplyGathered(std::span<const int> ranks, float learning_rat
   TD_RETURN_IF_ERROR(tables_->Begin(version, event_time_ms, /*keep_previous=*/true));
   TD_RETURN_IF_ERROR(slices_->ApplyStep(step_.slices(), ranks, learning_rate));
   step_.slices().DropAll();
-  step_.OnEnded();
   if (!tables_->ServesAny()) return OkStatus();
   TD_RETURN_IF_ERROR(tables_->ApplyStep(step_.tables(), ranks, learning_rate));
   step_.tables().DropAll();
+  step_.OnEnded();
   return OkStatus();
 }
 

@@ -38,7 +38,7 @@ class StepGradients {
   // 0: it is unknown. Pushes of slices do not count, because only the owners of the slices get
   // them.
   int64_t EventTime(std::span<const int> ranks) const;
-  // Called when the step ended and its gradients were dropped.
+  // Called when the gradients of tables were applied and dropped.
   void OnEnded() { std::ranges::fill(event_times_, 0); }
 
   // The gathered gradients of slices and of tables. The owner applies and then drops the gradients.

@@ -107,7 +107,7 @@ TEST_F(DeviceCollective, Hierarchical) {
 // If an operation hangs, the ranks fail with an error that names the operation.
 TEST_F(DeviceCollective, AStuckOperationIsNamed) {
   const JobRun run =
-      RunRanks("stuck", 2, {"--place=cuda", "--step_timeout_ms=2000"}, Logged("hang:1:200"));
+      RunRanks("stuck", 2, {"--place=cuda", "--step_timeout_ms=8000"}, Logged("hang:1:200"));
   EXPECT_NE(run.exit_code, 0);
   EXPECT_THAT(run.output, ContainsRegex("step [0-9]+: nccl communicator 0, rank [01] of 2, "
                                         "AllReduce.sum, f32.[0-9]+.. of \".*@GRAD.*\", operation"));

@@ -18,7 +18,7 @@ TEST_F(RpcDeadlineTest, AStoppedPserverIsReportedAfterIt) {
   const std::string address = text.substr(at, text.find('\n', at) - at);
   ChildProcess trainer("tandem-trainer",
                        {"--job_file=" + job_, "--mode=pserver", "--pservers=" + address,
-                        "--epochs=1000", "--log_every_steps=1", "--rpc_deadline_ms=1500"},
+                        "--epochs=1000", "--log_every_steps=1", "--rpc_deadline_ms=5000"},
                        {}, Path("trainer"));
   ASSERT_TRUE(trainer.WaitForText("step=3 ")) << trainer.Output();
   const Time begin = SteadyNow();

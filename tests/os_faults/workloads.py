@@ -165,7 +165,7 @@ class Folder:
 
     def left(self):
         """Processes and files that must not be there after a run."""
-        end = time.monotonic() + 3
+        end = time.monotonic() + 15
         while self.processes() and time.monotonic() < end:
             time.sleep(0.02)
         left = [f"process {process}" for process in self.processes()]

@@ -223,7 +223,7 @@ class Folder:
                 pass
 
     def _left(self, command):
-        left, end = [], time.monotonic() + 3
+        left, end = [], time.monotonic() + 15
         while self.processes() and time.monotonic() < end:
             time.sleep(0.02)
         for process in self.processes():

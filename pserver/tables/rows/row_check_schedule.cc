@@ -81,7 +81,7 @@ RowChecks ToVersions(RowChecks checks, uint64_t from, uint64_t to) {
 
 uint32_t RowCheckSchedule::AgeOfMoved(uint32_t age, uint64_t their_version, const RowChecks& theirs,
                                       uint64_t version) const {
-  if (theirs.recent.empty()) return age;
+  if (!rules_.uses_event_time() || theirs.recent.empty()) return age;
   // The first check on the other server after the last gradient of the row, and the first check on
   // this server in the same period or later. If the other server had no such check, its next check
   // will be in a later period than its last check.

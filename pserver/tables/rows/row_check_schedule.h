@@ -15,7 +15,8 @@ namespace tandem::pserver {
 
 // The schedule of one table. Rules in versions need no state. For rules in event time, the schedule
 // remembers the versions and event times of the last checks. A row stores only the version of its
-// last gradient, so the event time of this gradient is known up to the next check. Not thread-safe.
+// last gradient. The next check after this gradient gives an upper bound of its event time. Not
+// thread-safe.
 class RowCheckSchedule {
  public:
   // Maximum number of remembered checks. It exceeds the number that TableRules::ttl_s needs.
@@ -24,7 +25,7 @@ class RowCheckSchedule {
   explicit RowCheckSchedule(const TableRules& rules) : rules_(rules) {}
 
   // Returns the check that precedes the update from `version` to `version` + 1; nullopt: there is
-  // none. `event_time_ms`: the highest event time of the accepted pushes, this update included; 0:
+  // none. `event_time_ms`: the highest event time of the applied pushes, this update included; 0:
   // unknown. The caller calls Next once for each version.
   std::optional<RowCheck> Next(uint64_t version, int64_t event_time_ms);
 
@@ -37,7 +38,9 @@ class RowCheckSchedule {
 
   // Returns the age at `version` on this server of a row that another server has moved here. `age`:
   // age of the row at `their_version` on the other server, whose checks are `theirs`. The servers
-  // count their versions separately (a_sync). The row keeps the period of its last gradient.
+  // count their versions separately (a_sync). The row keeps the period of its last gradient. If
+  // this server has not reached that period, the row counts as one of its newest period. Returns
+  // `age` if the rules of this table count versions.
   uint32_t AgeOfMoved(uint32_t age, uint64_t their_version, const RowChecks& theirs,
                       uint64_t version) const;
 

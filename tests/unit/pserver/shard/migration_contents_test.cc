@@ -105,5 +105,24 @@ TEST_F(MigrationContentsTest, ASyncServerThatReturnsHasTheChecksOfTheOthers) {
   EXPECT_EQ(Ids(*target).size(), 1u);
 }
 
+// A server without rows has no valid checks. A slice that it sends must not change the checks.
+TEST_F(MigrationContentsTest, ASliceBringsNoChecks) {
+  for (const UpdatePolicy mode : {UpdatePolicy::kSync, UpdatePolicy::kASync}) {
+    const auto source = Server(mode), target = Server(mode);
+    Update(*source, 900, -500);
+    DropRows(*source);
+    TrainSource(*target, 1);
+    DropRows(*target);
+    Emb(*target).Keep(5, true);
+    const RowChecks before = Emb(*target).schedule().checks();
+    BucketMigration migration = *PackMigration(*source, {}, std::vector<BucketMove>{{1, 1, 1}}, 1);
+    migration.moves = {{kRowBuckets + 7, 1, 1}};
+    migration.slices = {{{"v", Shape{4}, 0, 4, kRowBuckets + 7}, {FloatBuffer({1, 2, 3, 4}), {}}}};
+    const Status taken = UnpackMigration(migration, false, *target);
+    ASSERT_TRUE(taken.ok()) << taken;
+    EXPECT_EQ(Emb(*target).schedule().checks(), before);
+  }
+}
+
 }  // namespace
 }  // namespace tandem::pserver

@@ -78,6 +78,20 @@ TEST(RowCheckScheduleTest, RowsStayForTheirTimeAndAtMostTwoPeriodsLonger) {
   }
 }
 
+// With one update anywhere in each period, a row stays for almost four periods longer.
+TEST(RowCheckScheduleTest, RowsStayForLessThanFourPeriodsLongerIfUpdatesAreRare) {
+  RowCheckSchedule schedule = Schedule("shrink_every_s=10 ttl_s=20");
+  uint64_t version = 0;
+  for (const int64_t s : {0, 19, 20, 30}) {
+    const auto check = schedule.Next(version, kBegin + s * 1000);
+    EXPECT_TRUE(!check || version <= check->age_max) << "row of version 0, second " << s;
+    ++version;
+  }
+  const auto check = schedule.Next(version, kBegin + 49'000);
+  ASSERT_TRUE(check.has_value());
+  EXPECT_GT(version, check->age_max) << "29 s longer than ttl_s";
+}
+
 TEST(RowCheckScheduleTest, ItContinuesWithTheChecksOfASnapshot) {
   const char* rules = "shrink_every_s=3 ttl_s=10 decay=0.9";
   RowCheckSchedule whole = Schedule(rules), before = Schedule(rules), after = Schedule(rules);
@@ -136,6 +150,7 @@ TEST(RowCheckScheduleTest, AMovedRowKeepsThePeriodOfItsLastGradient) {
   const uint32_t age = fast.AgeOfMoved(1, 80, late.checks(), 1000);
   EXPECT_EQ(period(fast_time.at(1000 - age)), period(late_time.at(79)));
   EXPECT_EQ(Schedule(rules).AgeOfMoved(7, 1000, fast.checks(), 80), 7u) << "it has no checks yet";
+  EXPECT_EQ(Schedule("").AgeOfMoved(7, 1000, fast.checks(), 80), 7u) << "its rules have no periods";
 }
 
 }  // namespace
