@@ -79,10 +79,13 @@ rm -rf "$results"
 mkdir -p "$results"
 start=$SECONDS status=0
 # Most tests wait for processes and deadlines most of the time, so there are more tests than
-# processors.
+# processors. A test that fails is tried once more, and named below if it passes then.
 GTEST_OUTPUT="xml:$results/" ctest --preset "$preset" --output-on-failure \
-  --parallel $(($(nproc) * 2)) \
-  --no-tests=error "$@" || status=$?
+  --parallel $(($(nproc) * 2)) --repeat until-pass:2 \
+  --no-tests=error "$@" | tee "$results/ctest.log" || status=$?
+failed=$(sed -n 's/.*Test *#[0-9]*: \([^ ]*\) .*\*\*\*\(Failed\|Timeout\|Exception\).*/\1/p' \
+  "$results/ctest.log" | sort | uniq -c | awk '$1 == 1 { print $2 }')
+[ -z "$failed" ] || echo "test: passed at the second try, look at the output of the first:" $failed
 
 totals=$(find "$results" -name '*.xml' -exec cat {} + | awk '
   function number(name) {

@@ -135,6 +135,10 @@ class Backend(unittest.TestCase):
             self.assertRegex(out, r"any: UnimplementedError: .*pass src to recv")
             self.assertRegex(out, r"differs: \w+Error: .*rank [01]")
 
+    def test_a_rank_may_end_before_its_messages_are_received(self):
+        for out in self.passes("leaves", 2):
+            self.assertIn("leaves: received", out)
+
     def test_a_program_may_end_without_destroying_its_group(self):
         begin = time.monotonic()
         for status, out in run("late", 2):

@@ -385,6 +385,25 @@ def refused():
     attempt("differs", lambda: dist.all_reduce(torch.ones(2 + RANK)))
 
 
+def leaves():
+    """Rank 0 ends before rank 1 receives its second message and its broadcast."""
+    join()
+    tensor = torch.zeros(2)
+    for i in range(2):
+        if RANK == 0:
+            dist.send(torch.full((2,), 1.0 + i), 1)
+            continue
+        time.sleep(i)
+        dist.recv(tensor, 0)
+        assert tensor.sum() == 2 + 2 * i
+    if RANK == 1:
+        time.sleep(1)
+    tensor.fill_(7.0 - 7.0 * RANK)
+    dist.broadcast(tensor, 0)
+    assert tensor.sum() == 14
+    print("leaves: received")
+
+
 def late():
     """The program ends without destroy_process_group, while an operation of it is running."""
     join(30)

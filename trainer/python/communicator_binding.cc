@@ -87,15 +87,16 @@ Bytes BytesOf(const py::buffer& buffer, bool writable) {
 // operation, because the operation uses the buffers until then.
 class PythonWork {
  public:
-  PythonWork(std::shared_ptr<Communicator> communicator, std::shared_ptr<collective::Work> work,
-             std::vector<py::object> buffers)
-      : communicator_(std::move(communicator)),
-        work_(std::move(work)),
-        buffers_(std::move(buffers)) {}
+  PythonWork(const std::shared_ptr<Communicator>& communicator,
+             std::shared_ptr<collective::Work> work, std::vector<py::object> buffers)
+      : communicator_(communicator), work_(std::move(work)), buffers_(std::move(buffers)) {}
   ~PythonWork() {
     if (work_->finished()) return;
     const py::gil_scoped_release release;
-    if (interrupted_) communicator_->Abort("Ctrl-C ended the wait for an operation");
+    const std::shared_ptr<Communicator> communicator = communicator_.lock();
+    if (interrupted_ && communicator) {
+      communicator->Abort("Ctrl-C ended the wait for an operation");
+    }
     (void)work_->Wait(Time::max());  // the operation has a deadline
   }
   PythonWork(const PythonWork&) = delete;
@@ -119,7 +120,9 @@ class PythonWork {
   bool finished() const { return work_->finished(); }
 
  private:
-  std::shared_ptr<Communicator> communicator_;
+  // Weak, because a program may keep works until it ends. If the communicator is destroyed, its
+  // operations end.
+  std::weak_ptr<Communicator> communicator_;
   std::shared_ptr<collective::Work> work_;
   std::vector<py::object> buffers_;
   bool interrupted_ = false;  // Ctrl-C ended the newest wait
@@ -130,10 +133,7 @@ class PythonCommunicator {
  public:
   explicit PythonCommunicator(std::unique_ptr<Communicator> communicator)
       : communicator_(std::move(communicator)) {}
-  ~PythonCommunicator() {
-    const py::gil_scoped_release release;  // the destructor waits for the communication thread
-    communicator_.reset();
-  }
+  ~PythonCommunicator() { Leave(); }
 
   std::unique_ptr<PythonWork> Start(const std::string& op, const std::optional<py::buffer>& in,
                                     const std::optional<py::buffer>& out, const std::string& dtype,
@@ -147,11 +147,12 @@ class PythonCommunicator {
     call.root = root;
     call.to = to;
     call.from = from;
+    const std::shared_ptr<Communicator> communicator = Open();
     std::vector<py::object> buffers;
     std::optional<size_t> count;
     const auto add = [&](const py::buffer& buffer, bool output) {
       const Bytes bytes = BytesOf(buffer, output);
-      const size_t unit = Parts(call.op, output, communicator_->size()) * SizeOf(call.dtype);
+      const size_t unit = Parts(call.op, output, communicator->size()) * SizeOf(call.dtype);
       if (bytes.size % unit != 0 || count.value_or(bytes.size / unit) != bytes.size / unit) {
         throw StatusError(InvalidArgument("%s: a buffer of %d bytes does not fit the call",
                                           ToString(call), bytes.size));
@@ -170,15 +171,36 @@ class PythonCommunicator {
     std::shared_ptr<collective::Work> work;
     {
       const py::gil_scoped_release release;
-      work = communicator_->Start(std::move(call));
+      work = communicator->Start(std::move(call));
     }
-    return std::make_unique<PythonWork>(communicator_, std::move(work), std::move(buffers));
+    newest_ = work;
+    return std::make_unique<PythonWork>(communicator, std::move(work), std::move(buffers));
   }
 
-  void Abort(const std::string& why) { communicator_->Abort(why); }
+  void Abort(const std::string& why) { Open()->Abort(why); }
+  // Leaves the other ranks. They still receive the data of operations that have ended on this rank.
+  // If an operation is running, aborts it, and the others get `why`. A second call has no effect.
+  void Close(const std::string& why) {
+    // The operations run one after another, so the newest one ends last.
+    const std::shared_ptr<collective::Work> newest = newest_.lock();
+    if (communicator_ != nullptr && newest != nullptr && !newest->finished()) Abort(why);
+    Leave();
+  }
 
  private:
-  std::shared_ptr<Communicator> communicator_;
+  std::shared_ptr<Communicator> Open() const {
+    if (communicator_ != nullptr) return communicator_;
+    throw StatusError(FailedPrecondition("the communicator of this rank was closed [TD1219]"));
+  }
+  void Leave() {
+    std::shared_ptr<Communicator> communicator = std::move(communicator_);
+    const py::gil_scoped_release release;  // the destructor waits for the communication thread
+    communicator.reset();
+  }
+
+  // The interpreter's lock guards both members.
+  std::shared_ptr<Communicator> communicator_;  // null: closed
+  std::weak_ptr<collective::Work> newest_;
 };
 
 // Connects the ranks as collective::Connect does. `listen_fd`: a bound socket that this call takes
@@ -217,7 +239,8 @@ void BindCommunicator(py::module_& module) {
            py::arg("input") = py::none(), py::arg("output") = py::none(), py::arg("dtype") = "u8",
            py::arg("reduce") = "sum", py::arg("root") = 0, py::arg("to") = -1,
            py::arg("from_") = -1, py::arg("timeout") = py::none())
-      .def("abort", &PythonCommunicator::Abort, py::arg("why"));
+      .def("abort", &PythonCommunicator::Abort, py::arg("why"))
+      .def("close", &PythonCommunicator::Close, py::arg("why"));
 }
 
 }  // namespace tandem::python

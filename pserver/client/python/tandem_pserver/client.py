@@ -211,7 +211,8 @@ class Client:
         the trainers. For the mean over the whole batch, each trainer divides its gradients by the
         number of trainers. `event_time`: Unix time in seconds (as of time.time()) of the newest
         sample that led to the gradients, for tables with the rules ttl_s or shrink_every_s; None:
-        unknown. ValueError: the time is more than a day in the future."""
+        unknown. A step that is sent again must have the same time. ValueError: the time is more
+        than a day in the future."""
         requests = self._push_requests(step, learning_rate, gradients, rows, event_time)
         replies = self._send_step(step, requests, (), gradients, rows)
         return min((r.version for r in replies), default=0)

@@ -62,7 +62,7 @@ class Channel:
 
     def close(self, why: str) -> None:
         if self._communicator is not None:
-            self._communicator.abort(why)
+            self._communicator.close(why)
         self._thread.stop()
 
 

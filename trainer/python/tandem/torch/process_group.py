@@ -140,8 +140,12 @@ class ProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         return self._sequence
 
     def close(self, why: str = "the process group was closed") -> None:
-        """Ends all operations of this rank. Other ranks that wait for it get an error."""
-        self._communicator.abort(why)
+        """Ends all operations of this rank.
+
+        Other ranks still receive what operations that have ended here have sent. Those that wait for
+        further operations of this rank get an error.
+        """
+        self._communicator.close(why)
         self._channels.close(why)
         if self._later is not None:
             self._later.stop()
