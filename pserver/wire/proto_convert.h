@@ -10,6 +10,7 @@
 #include "pserver/state/values.h"
 
 namespace tandem {
+class CompleteRequest;
 class ConfigureRequest;
 class RowChecksDef;
 class SliceDef;

@@ -60,7 +60,7 @@ TEST(RowCheckScheduleTest, RowsStayForTheirTimeAndAtMostTwoPeriodsLonger) {
     int64_t now_ms = kBegin;
     size_t removed = 0;
     for (uint64_t version = 0; version < 300; ++version) {
-      now_ms += random() % 3000;  // each period has an update
+      now_ms += static_cast<int64_t>(random() % 3000);  // each period has an update
       const int64_t now_s = now_ms / 1000;
       if (const auto check = schedule.Next(version, now_ms)) {
         removed += std::erase_if(rows, [&](const auto& row) {
