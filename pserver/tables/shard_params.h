@@ -73,7 +73,7 @@ class ShardParams {
   // (SparseTable::Prepare).
   Status PrepareRows(const PushHead& head, const PushTicket& ticket);
   // Applies the push immediately (a_sync), as the update from `version` to `version` + 1.
-  // `event_time_ms`: the highest event time of the accepted pushes, this push included; 0: unknown.
+  // `event_time_ms`: the highest event time of the applied pushes, this push included; 0: unknown.
   Status Apply(const PushHead& head, const PushTicket& ticket, uint64_t version,
                int64_t event_time_ms);
 

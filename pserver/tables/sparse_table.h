@@ -83,7 +83,7 @@ class SparseTable {
   Status Prepare(std::span<const uint64_t> ids) { return rows_.Prepare(ids); }
   // Begins the update from `version` to `version` + 1. If the rules have a check before this update
   // (RowCheckSchedule::Next), decays and removes rows. `event_time_ms`: the highest event time of
-  // the accepted pushes; 0: unknown. `keep_previous`: whether Pull can return the weights before
+  // the applied pushes; 0: unknown. `keep_previous`: whether Pull can return the weights before
   // this update.
   Status Begin(uint64_t version, int64_t event_time_ms, bool keep_previous);
   // Makes one optimizer step with the sum of `gradients`, added in their given order. REQUIRES:

@@ -51,7 +51,7 @@ struct WindowReport {
 struct StreamReport {
   int64_t records = 0, skipped = 0;  // records that were read, and bad ones among them
   int64_t removed = 0;               // records that the source removed before they were read
-  int64_t newest_time_ms = 0;        // Unix time of the newest record that was trained; 0: unknown
+  int64_t newest_time_ms = 0;        // Unix time of the newest record of the step; 0: unknown
   double lateness_s = -1;            // age of this record in seconds; -1: unknown
   WindowReport window = {};
 };

@@ -48,7 +48,7 @@ TrainerMetrics::TrainerMetrics(Metrics& metrics)
                                         "Records that Kafka removed before this trainer read "
                                         "them, with removed_offsets: SKIP")),
       stream_newest_time(metrics.GetGauge("tandem_stream_newest_timestamp_seconds",
-                                          "Time of the newest record that was trained (of its "
+                                          "Time of the newest record of the last step (of its "
                                           "file or message), in Unix time; 0: unknown")),
       stream_lateness(metrics.GetGauge("tandem_stream_lateness_seconds",
                                        "Age of the newest record of the last step when the step "
