@@ -3,6 +3,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "absl/strings/str_cat.h"
+
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -189,9 +191,9 @@ std::string BarText(const Line& line, const std::string& name, int columns, int*
   const size_t bar_min = known ? kBarColumnsMin + 2 : 0;
   std::string inside;
   for (const std::string& field : fields) {
-    const std::string longer = inside.empty() ? field : inside + ", " + field;
+    std::string longer = inside.empty() ? field : absl::StrCat(inside, ", ", field);
     if (head.size() + bar_min + count.size() + longer.size() + 3 > room) break;
-    inside = longer;
+    inside = std::move(longer);
   }
   if (!inside.empty()) tail += " [" + inside + "]";
   std::string bar;
@@ -295,7 +297,7 @@ struct Progress::Impl {
   // its place.
   std::string Cleared() TD_REQUIRES(mu) {
     if (visible_before == 0) return "";
-    const std::string blank = "\r" + std::string(visible_before, ' ') + "\r";
+    std::string blank = absl::StrCat("\r", std::string(visible_before, ' '), "\r");
     visible_before = 0;
     return blank;
   }
