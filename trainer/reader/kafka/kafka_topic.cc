@@ -212,13 +212,27 @@ StatusOr<KafkaTopic::Layout> KafkaTopic::Describe() {
   return layout;
 }
 
+// `of` is RD_KAFKA_OFFSET_BEGINNING or RD_KAFKA_OFFSET_END: Kafka's protocol takes them instead of
+// a time. rd_kafka_query_watermark_offsets asks for both at once, but if the request for the
+// beginning fails and both replies arrive together, it returns the end as the beginning without an
+// error (librdkafka 2.0.2).
+StatusOr<uint64_t> KafkaTopic::OffsetAt(int32_t partition, int64_t of) {
+  const std::unique_ptr<rd_kafka_topic_partition_list_t, void (*)(rd_kafka_topic_partition_list_t*)>
+      list(rd_kafka_topic_partition_list_new(1), rd_kafka_topic_partition_list_destroy);
+  rd_kafka_topic_partition_list_add(list.get(), options_.topic.c_str(), partition)->offset = of;
+  rd_kafka_resp_err_t error = rd_kafka_offsets_for_times(client_, list.get(), kCallMs);
+  const rd_kafka_topic_partition_t& found = list->elems[0];
+  if (error == RD_KAFKA_RESP_ERR_NO_ERROR) error = found.err;
+  // librdkafka leaves `of`, a negative number, if no reply arrived in time.
+  if (error == RD_KAFKA_RESP_ERR_NO_ERROR && found.offset < 0) error = RD_KAFKA_RESP_ERR__TIMED_OUT;
+  TD_RETURN_IF_ERROR(ErrorOf(error, absl::StrFormat("say the offsets of partition %d", partition)));
+  return static_cast<uint64_t>(found.offset);
+}
+
 StatusOr<KafkaTopic::Offsets> KafkaTopic::OffsetsOf(int32_t partition) {
-  int64_t begin = 0, end = 0;
-  TD_RETURN_IF_ERROR(ErrorOf(rd_kafka_query_watermark_offsets(client_, options_.topic.c_str(),
-                                                              partition, &begin, &end, kCallMs),
-                             absl::StrFormat("say the offsets of partition %d", partition)));
-  return Offsets{static_cast<uint64_t>(std::max<int64_t>(begin, 0)),
-                 static_cast<uint64_t>(std::max<int64_t>(end, 0))};
+  TD_ASSIGN_OR_RETURN(const uint64_t begin, OffsetAt(partition, RD_KAFKA_OFFSET_BEGINNING));
+  TD_ASSIGN_OR_RETURN(const uint64_t end, OffsetAt(partition, RD_KAFKA_OFFSET_END));
+  return Offsets{begin, end};
 }
 
 Status KafkaTopic::Start(int32_t partition, uint64_t offset) {

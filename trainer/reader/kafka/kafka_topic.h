@@ -72,7 +72,8 @@ class KafkaTopic {
   // NOT_FOUND: the brokers have no such topic. PERMISSION_DENIED: the user of the settings may not
   // read the topic.
   StatusOr<Layout> Describe();
-  // Asks a broker for the offsets of a partition. Blocks and fails as Describe.
+  // Asks a broker for the offsets of a partition. Blocks for up to two seconds, and fails as
+  // Describe.
   StatusOr<Offsets> OffsetsOf(int32_t partition);
   // Fetches the messages of a partition from `offset` on. Discards messages that were fetched.
   Status Start(int32_t partition, uint64_t offset);
@@ -90,6 +91,8 @@ class KafkaTopic {
       : options_(options), last_error_(std::move(last_error)), client_(client), topic_(topic) {}
   static Status Configure(rd_kafka_conf_s* conf, const KafkaTopicOptions& options);
   Status ErrorOf(int error, std::string_view what) const;
+  // Returns the first offset of a partition, or the offset after the last one.
+  StatusOr<uint64_t> OffsetAt(int32_t partition, int64_t of);
   // Returns the status of a message that has an error instead of a text.
   Status OnError(const rd_kafka_message_s& message, int32_t partition, Taken* taken) const;
 
