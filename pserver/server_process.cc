@@ -149,6 +149,9 @@ class ServerProcess {
   std::shared_ptr<Pserver> pserver_ TD_GUARDED_BY(mu_);
   // The primary has its initial values. Only the thread of the channel uses this field.
   mutable bool initialised_ = false;
+  // Number of the kFollow that this standby obeys; 0: it follows no server. Only the thread of the
+  // commands uses it.
+  uint64_t following_ = 0;
   std::unique_ptr<Replica> replica_;  // set by Start
   std::unique_ptr<http::HttpServer> page_, health_;
   std::unique_ptr<MemberChannel> channel_;  // null: tandemrun does not choose the role
@@ -251,7 +254,10 @@ void ServerProcess::OnCommand(const MemberCommand& command, MemberChannel& chann
     MutexLock lock(mu_);
     standby = standby_;
   }
-  if (command.kind == Kind::kHold && standby != nullptr) standby->Hold();
+  if (command.kind == Kind::kHold && standby != nullptr) {
+    standby->Hold();
+    following_ = 0;
+  }
   if (command.kind == Kind::kReport || command.kind == Kind::kHold) {
     MemberReport report = Report();
     report.number = command.number;
@@ -278,7 +284,9 @@ Status ServerProcess::Follow(Standby& standby, const MemberCommand& command) {
   TD_REQUIRE(command.kind == MemberCommand::Kind::kFollow);
   TD_ASSIGN_OR_RETURN(const Endpoint primary, ParseEndpoint(command.text));
   LOG(INFO) << "following the primary at " << command.text;
-  return standby.Follow(primary, command.number);
+  TD_RETURN_IF_ERROR(standby.Follow(primary, command.number));
+  following_ = command.number;
+  return OkStatus();
 }
 
 void ServerProcess::HandOver() {
@@ -306,6 +314,7 @@ MemberReport ServerProcess::Report() const {
     report.complete =
         position.has_state && (position.complete || server_.replication == Replication::kAsync);
     report.last = position.last;
+    report.following = following_;
   } else if (pserver_ != nullptr) {
     report.primary = true;
     // Does not wait for the lock of the shard once the answer is known.

@@ -51,9 +51,9 @@ std::string Encode(const MemberCommand& command) {
 }
 
 std::string Encode(const MemberReport& report) {
-  return absl::StrFormat("%s %d %d %d %d %d %d %d %d", kState, report.number, report.primary,
+  return absl::StrFormat("%s %d %d %d %d %d %d %d %d %d", kState, report.number, report.primary,
                          report.has_state, report.complete, report.history, report.term,
-                         report.start, report.last);
+                         report.start, report.last, report.following);
 }
 
 StatusOr<MemberCommand> DecodeMemberCommand(const std::string& text) {
@@ -89,7 +89,7 @@ StatusOr<MemberReport> DecodeMemberReport(const std::string& text) {
   std::string word;
   MemberReport r;
   if (!(words >> word >> r.number >> r.primary >> r.has_state >> r.complete >> r.history >>
-        r.term >> r.start >> r.last) ||
+        r.term >> r.start >> r.last >> r.following) ||
       word != kState || !AtEnd(words)) {
     return BadMessage(text);
   }

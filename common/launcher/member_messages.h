@@ -44,7 +44,8 @@ struct MemberReport {
   // The fields of the LogTerm (pserver/storage/checkpoint_files.h) to which the member's state
   // belongs.
   uint64_t history = 0, term = 0, start = 0;
-  uint64_t last = 0;  // number of the last stored log entry
+  uint64_t last = 0;       // number of the last stored log entry
+  uint64_t following = 0;  // number of the kFollow that the member obeys; 0: it follows no primary
 
   bool operator==(const MemberReport&) const = default;
 };

@@ -148,6 +148,7 @@ MemberReport SimServer::Report() const {
     report.complete =
         position.has_state && (position.complete || options_.replication == Replication::kAsync);
     report.last = position.last;
+    report.following = life_->following;
   } else {
     report.primary = true;
     report.has_state = report.complete = life_->durable().shard().Info().initialised;
@@ -183,6 +184,7 @@ void SimServer::OnCommand(const MemberCommand& command, const SendReport& send, 
   if (holds || command.kind == Kind::kFollow) {
     return life->standby->Stop([life, command, report, changed] {
       if (*life->dead) return;
+      life->following = command.kind == Kind::kFollow ? command.number : 0;
       if (command.kind == Kind::kHold) report();
       if (command.kind == Kind::kFollow) life->standby->Follow(std::stoi(command.text));
       changed();

@@ -42,7 +42,7 @@ void ServerGroup::OnEnded(int member) {
   primary_ = -1;
   handed_over_ = handing_over_ ? member : -1;
   serving_ = handing_over_ = false;
-  for (Member& m : members_) m.follows = false;
+  for (Member& m : members_) m.follows = 0;
   // Begins a new election, which ignores earlier reports: since its last report, a member may have
   // stored further log entries.
   election_from_ = requests_ + 1;
@@ -66,6 +66,7 @@ bool ServerGroup::OnReport(int member, const MemberReport& report) {
   if (!m.running || report.number > m.asked) return false;
   m.answered = true;
   if (report.number >= m.held_at) m.held_at = 0;
+  if (report.number > m.follows && report.following != m.follows) m.follows = 0;
   m.unanswered = 0;
   m.report = report;
   if (report.has_state && report.complete && !m.HasLostEntries()) m.furthest = report;
@@ -163,8 +164,9 @@ std::vector<ServerGroup::Command> ServerGroup::Gather() {
   TD_REQUIRE(serving_);
   std::vector<Command> commands;
   for (int m = 0; m < static_cast<int>(members_.size()); ++m) {
-    if (m == primary_ || !Of(m).running || std::exchange(Of(m).follows, true)) continue;
-    commands.push_back({m, {MemberCommand::Kind::kFollow, ++requests_, ""}});
+    if (m == primary_ || !Of(m).running || Of(m).follows != 0) continue;
+    Of(m).follows = ++requests_;
+    commands.push_back({m, {MemberCommand::Kind::kFollow, Of(m).follows, ""}});
   }
   return commands;
 }

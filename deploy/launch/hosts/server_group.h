@@ -103,7 +103,9 @@ class ServerGroup {
  private:
   struct Member {
     bool running = false, answered = false, closed = false;
-    bool follows = false;  // true: the member got the command to follow the present primary
+    // Number of the command to follow the present primary; 0: the member has not got it, or a
+    // report shows that the command was lost.
+    uint64_t follows = 0;
     uint64_t asked = 0;    // number of the last request
     uint64_t held_at = 0;  // number of the first kHold without an answer; 0: none
     int unanswered = 0;    // number of requests since the last report

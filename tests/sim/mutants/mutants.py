@@ -149,7 +149,7 @@ MUTANTS = [
     Mutant(
         "late_copies_stay_lost", "replication async: a delayed copy of a lost push still counts as lost",
         [Edit(SHARD + "trainers/trainer_registry.cc", "sequence != 0 && sequence <= known ?", "sequence == UINT64_MAX ?")],
-        [sim("a_sync_standbys_async", 1, 500)]),
+        [sim("a_sync_standbys_async", 1586)]),
     Mutant(
         "leaves_uncounted", "replication async: a trainer leaves before a standby has its last report",
         [Edit(SHARD + "durable_shard.cc", "  if (replication_ == Replication::kAsync) return",
@@ -185,7 +185,7 @@ MUTANTS = [
         [Edit(REPLICATION + "log_source.cc",
               "  return request.member == kReplica ? replicated_ : last_;\n",
               "  return request.member == kReplica ? last_ : last_;\n")],
-        [sim("a_sync_standbys_readers", 1, 150)]),
+        [sim("a_sync_standbys_readers", 313)]),
     Mutant(
         "tombstones_lost", "followers do not learn of removed rows",
         [Edit("pserver/tables/sparse_table.cc", "  changed_.Add(gone);\n", "  gone.clear();\n")],

@@ -24,18 +24,18 @@ TEST(MemberMessagesTest, CommandsAndReportsKeepTheirContent) {
     EXPECT_EQ(read->number, c.number);
     EXPECT_EQ(read->text, c.text);
   }
-  const MemberReport report{7, true, true, false, UINT64_MAX, 1000, 3, 99};
+  const MemberReport report{7, true, true, false, UINT64_MAX, 1000, 3, 99, 12};
   ASSERT_TRUE(DecodeMemberReport(Encode(report)).ok());
   EXPECT_EQ(*DecodeMemberReport(Encode(report)), report);
 }
 
 TEST(MemberMessagesTest, OtherTextIsRefused) {
   for (const char* text : {"", "report", "report x", "report 1 2", "promote", "promote -x",
-                           "begin 1", "state 1 1 1 1 1 1 1 1", "what"}) {
+                           "begin 1", "state 1 1 1 1 1 1 1 1 1", "what"}) {
     EXPECT_FALSE(DecodeMemberCommand(text).ok()) << text;
   }
-  for (const char* text : {"", "state", "state 1 1 1 1 1 1 1", "state 1 2 1 1 1 1 1 1",
-                           "state 1 1 1 1 1 1 1 1 1", "state 1 1 1 1 1 1 1 x", "begin"}) {
+  for (const char* text : {"", "state", "state 1 1 1 1 1 1 1 1", "state 1 2 1 1 1 1 1 1 1",
+                           "state 1 1 1 1 1 1 1 1 1 1", "state 1 1 1 1 1 1 1 1 x", "begin"}) {
     EXPECT_FALSE(DecodeMemberReport(text).ok()) << text;
   }
 }

@@ -29,8 +29,10 @@ class Members {
       if (c.command.kind == Kind::kReport || c.command.kind == Kind::kHold) {
         asked[c.member] = c.command.number;
         holds[c.member] = c.command.kind == Kind::kHold;
+        if (holds[c.member]) following[c.member] = 0;
       } else if (c.command.kind == Kind::kFollow) {
         follows.emplace_back(c.member, group.primary());
+        following[c.member] = c.command.number;
       } else {
         orders.push_back(c);
       }
@@ -40,6 +42,7 @@ class Members {
   bool Answer(int member) {
     MemberReport report = states[static_cast<size_t>(member)];
     report.number = asked.at(member);
+    report.following = following[member];
     const bool begins = group.OnReport(member, report);
     Take(group.Next());
     return begins;
@@ -68,6 +71,7 @@ class Members {
   ServerGroup group;
   std::vector<MemberReport> states;
   std::map<int, uint64_t> asked;
+  std::map<int, uint64_t> following;         // numbers of the newest kFollow; 0: kHold came later
   std::map<int, bool> holds;                 // whether the newest request to a member was kHold
   std::vector<std::pair<int, int>> follows;  // members, and the primaries that they follow
   std::vector<ServerGroup::Command> orders;  // all other commands
@@ -100,6 +104,25 @@ TEST(ServerGroupTest, TheLatestStateIsPromotedAtTheStart) {
     m.Obey(c.later ? 1 : 0, Kind::kPromote);
     EXPECT_EQ(m.orders.back().command.number, 1000u);
   }
+}
+
+TEST(ServerGroupTest, ALostOrderToFollowIsRepeated) {
+  Members m(2);
+  m.Answer(0);
+  m.Answer(1);
+  m.Obey(0, Kind::kBegin);
+  ASSERT_EQ(m.follows.size(), 1u);
+  const uint64_t before = std::exchange(m.following[1], 0);  // the order does not arrive
+  m.Answer(1);  // this report was requested before the order
+  EXPECT_EQ(m.follows.size(), 1u);
+  m.Take(m.group.Ping());
+  m.Answer(1);
+  ASSERT_EQ(m.follows.size(), 2u);
+  EXPECT_EQ(m.follows.back(), std::pair(1, 0));
+  EXPECT_GT(m.following[1], before);
+  m.Take(m.group.Ping());
+  m.Answer(1);
+  EXPECT_EQ(m.follows.size(), 2u);
 }
 
 TEST(ServerGroupTest, AStandbyReplacesALostPrimaryAtOnce) {

@@ -205,6 +205,7 @@ class Members {
       case Command::kReport:
         return Report(m, command.number);
       case Command::kFollow:
+        if (Draw(0, 9) == 0) return;  // it is lost on the way
         member.follows = Of(std::stoi(command.text.substr(sizeof("10.0.0.") - 1))).process;
         EXPECT_GT(command.number, member.follow_number) << "it identifies the standby";
         member.follow_number = command.number;
@@ -245,6 +246,7 @@ class Members {
     report.term = member.term;
     report.start = member.start;
     report.last = member.last;
+    report.following = member.follows == 0 ? 0 : member.follow_number;
     director_.Take(m, {.kind = JobReport::Kind::kMember, .member = {News::kState, 0, m, report}},
                    now_);
   }
