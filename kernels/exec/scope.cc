@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "common/base/require.h"
 #include "kernels/exec/initial_values.h"
 
 namespace tandem::exec {
@@ -19,6 +20,11 @@ StatusOr<Tensor> Scope::Declare(const std::string& name, const TensorDesc& desc)
                               ToString(it->second.desc()), ToString(desc));
   }
   return it->second;
+}
+
+void Scope::Share(const std::string& name, const Tensor& tensor) {
+  TD_REQUIRE(tensor.defined() && !tensors_.contains(name));
+  tensors_.emplace(name, tensor);
 }
 
 const Tensor* Scope::Find(std::string_view name) const {

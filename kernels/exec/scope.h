@@ -21,6 +21,9 @@ class Scope {
   // Returns the variable `name`, and allocates the variable first if it does not exist.
   // FAILED_PRECONDITION: the existing variable has another description.
   StatusOr<Tensor> Declare(const std::string& name, const TensorDesc& desc);
+  // Adds the variable `name`, which shares the memory of `tensor`. REQUIRES: the scope has no such
+  // variable.
+  void Share(const std::string& name, const Tensor& tensor);
   const Tensor* Find(std::string_view name) const;
   const std::map<std::string, Tensor, std::less<>>& tensors() const { return tensors_; }
 

@@ -75,6 +75,7 @@ constexpr NotComparedField kNotCompared[] = {
     {"checkpoint.resume", kKept},
     {"profile", kLog},
     {"log_every_steps", kLog},
+    {"verify_replay", kLog},
     {"place", kDevice},
     {"threads", kHost},
     {"start_timeout_ms", kHost},

@@ -158,6 +158,37 @@ void CheckInstrumentation(const JobConfig& config, const strategy::Origins& orig
   }
 }
 
+// Checks what verify_replay needs.
+void CheckReplay(const JobConfig& config, const strategy::Origins& origins,
+                 strategy::Diagnostics* diagnostics) {
+  if (config.verify_replay() == 0) return;
+  const strategy::SourcePlace place = origins.Of("verify_replay").place;
+  if (config.verify_replay() < 0) {
+    diagnostics->Error(place, absl::StrFormat("verify_replay is %d, expected at least 0 [TD1104]",
+                                              config.verify_replay()));
+    return;
+  }
+  const RuntimeFlags& flags = config.strategy().runtime_flags();
+  const char* other = nullptr;
+  if (!config.profile().dir().empty()) other = "profile.dir";
+  if (flags.check_nan_inf()) other = "check_nan_inf";
+  if (flags.benchmark()) other = "benchmark";
+  if (config.strategy().execution_strategy().num_threads() > 1) other = "num_threads above 1";
+  if (other != nullptr) {
+    diagnostics->Error(place,
+                       absl::StrFormat("verify_replay and %s exclude each other, because "
+                                       "verify_replay watches the operators one after another "
+                                       "[TD1108]",
+                                       other),
+                       "remove one of the two");
+  }
+  const auto device = ParsePlace(config.place());
+  if (device.ok() && device->kind != PlaceKind::kCpu) {
+    diagnostics->Error(place, "verify_replay compares results of CPUs only [TD1107]",
+                       "remove verify_replay, or set place: \"cpu\"");
+  }
+}
+
 void CheckRest(const JobConfig& config, const strategy::Origins& origins,
                strategy::Diagnostics* diagnostics) {
   RequirePositive(origins, "epochs", static_cast<double>(config.epochs()), diagnostics);
@@ -183,6 +214,7 @@ void CheckRest(const JobConfig& config, const strategy::Origins& origins,
   }
   if (SamplesInStep(config)) CheckSamplesInStep(config, origins, diagnostics);
   CheckInstrumentation(config, origins, diagnostics);
+  CheckReplay(config, origins, diagnostics);
 }
 
 // Checks that the job supports data.remainder JOIN, if the job sets it. With JOIN, the mean of the

@@ -108,7 +108,8 @@ Status StepRunner::BuildPlan() {
                                                  .rank = options_.rank.rank,
                                                  .threads = threads,
                                                  .calls = mode_.calls},
-                                                *plan_, place_->backend));
+                                                {*plan_, place_->backend, *scope_, plan_options}));
+  notes_ += watch_.note();
   return OkStatus();
 }
 
@@ -167,7 +168,10 @@ StatusOr<StepRunner::Ran> StepRunner::RunSteps(const Run& run) {
     if (part > 0 && run.results && step == last) TD_RETURN_IF_ERROR(AddResults(parts, &ran));
     TD_RETURN_IF_ERROR(Feed(part));
     if (mode_.steps->looks_ahead()) mode_.steps->Foresee(feed_->LookAhead());
-    return PlaceDropout(*scope_, share(), {config_.seed(), step, part, parts, mode_.micro_batches});
+    TD_RETURN_IF_ERROR(
+        PlaceDropout(*scope_, share(), {config_.seed(), step, part, parts, mode_.micro_batches}));
+    watch_.BeforeIteration(step, *executor_);
+    return OkStatus();
   };
   wait_seconds_ = 0;
   const Time begin = clock_.Now();
