@@ -74,8 +74,9 @@ class Executor {
   // no messages.
   std::string TakeNews() { return std::exchange(news_, ""); }
 
-  // Sets the observer for the next iterations. nullptr: no observer, at no cost. An observer must see
-  // every step, so the executor uses no graphs while an observer is set. The observer is not owned.
+  // Sets the observer for the next iterations. nullptr: no observer, at no cost. An observer must
+  // see every step, so the executor uses no graphs while an observer is set. The observer is not
+  // owned.
   void SetObserver(ExecObserver* observer) { observer_ = observer; }
 
  private:

@@ -1,7 +1,7 @@
 #include "kernels/exec/replay_check.h"
 
+#include <algorithm>
 #include <cstring>
-#include <map>
 #include <utility>
 
 #include "common/base/crc32c.h"
@@ -14,6 +14,22 @@ namespace {
 using graph::VarKind;
 
 bool IsPull(const ops::Op& op) { return op.type == "pull_rows" || op.type == "prefetch_rows"; }
+
+// Returns the memory of a temporary in a plan; null: no operator reads the variable.
+const void* AddressIn(const Plan& plan, const std::string& var) {
+  for (const PlanStep& step : plan.steps()) {
+    if (step.run == nullptr) continue;
+    size_t position = 0;
+    for (const auto& slot : plan.program().ops[static_cast<size_t>(step.op)].inputs) {
+      for (const std::string& name : slot) {
+        if (name == var) return step.args.in[position];
+        ++position;
+      }
+      if (slot.empty()) ++position;
+    }
+  }
+  return nullptr;
+}
 
 bool IsPersistent(VarKind kind) { return kind == VarKind::kParam || kind == VarKind::kState; }
 
@@ -60,8 +76,8 @@ graph::Program ReplayCheck::Choose() {
   replay.ops.clear();
   number_of_.assign(program.ops.size(), -1);
   reads_.resize(program.ops.size());
-  std::map<std::string, ResultAt> results;  // of compared operators, by variable
-  int first_update = -1;                    // the first operator that changes a parameter
+  std::map<std::string, Results> results;  // results of compared operators, by variable
+  int first_update = -1;                   // the first operator that changes a parameter
   for (int i = 0; i < static_cast<int>(program.ops.size()); ++i) {
     const ops::Op& op = program.ops[static_cast<size_t>(i)];
     const ops::OpDef* const def = ops::FindOp(op.type);
@@ -70,27 +86,35 @@ graph::Program ReplayCheck::Choose() {
     graph::ForEachWrite(op, [&](const std::string& name) {
       updates |= program.FindVar(name)->kind == VarKind::kParam && !copies.contains(name);
     });
+    updates_.push_back(updates);
     if (updates && first_update < 0) first_update = i;
     bool again = !def->is_comm && !updates;
     graph::ForEachRead(op, [&](const std::string& name) { again &= !unknown.contains(name); });
     if (!again) {
-      // The first update checks what all updates read, so that a wrong result changes no parameter.
+      // All updates read results of before the first update only after a check of all of them, so
+      // that a wrong result changes no parameter.
       graph::ForEachMemoryRead(op, [&](const std::string& name) {
         const auto found = results.find(name);
         if (found == results.end()) return;
-        const bool early = updates && ops_[found->second.op] < first_update;
-        reads_[static_cast<size_t>(early ? first_update : i)].push_back(found->second);
+        const bool early = updates && ops_[found->second.back().op] < first_update;
+        (early ? before_updates_ : reads_[static_cast<size_t>(i)]).push_back(found->second);
       });
     }
+    // A skipped operator leaves the value that was there before.
+    const bool whole = op.run_if.empty();
     const bool known = again || pulls_.contains(i);
     graph::ForEachWrite(op, [&](const std::string& name) {
-      results.erase(name);
-      if (known) {
-        unknown.erase(name);
-      } else {
+      if (whole || !again) results.erase(name);
+      if (!known) {
         unknown.insert(name);
+      } else if (whole) {
+        unknown.erase(name);
       }
-      if (again && IsPersistent(program.FindVar(name)->kind)) copied_.insert(name);
+      const VarKind kind = program.FindVar(name)->kind;
+      if (again && IsPersistent(kind)) copied_.insert(name);
+      if (pulls_.contains(i) && kind == VarKind::kTemp) {
+        replay.FindVar(name)->kind = VarKind::kData;
+      }
     });
     if (!again) continue;
     number_of_[static_cast<size_t>(i)] = static_cast<int>(ops_.size());
@@ -102,7 +126,7 @@ graph::Program ReplayCheck::Choose() {
       for (const std::string& var : slot) {
         const size_t here = position++;
         if (var.empty()) continue;
-        results[var] = {compared_.size(), at.results.size()};
+        results[var].push_back({compared_.size(), at.results.size()});
         at.results.push_back({here, var, program.FindVar(var)->desc});
       }
       if (slot.empty()) ++position;
@@ -129,7 +153,11 @@ Status ReplayCheck::ShareVariables(const graph::Program& program) {
 StatusOr<std::unique_ptr<ReplayCheck>> ReplayCheck::Make(Plan& plan, const Backend& backend,
                                                          const Scope& scope,
                                                          const PlanOptions& options) {
-  TD_REQUIRE(plan.device() == nullptr && plan.num_threads() == 1);
+  if (plan.device() != nullptr || plan.num_threads() != 1) {
+    return FailedPrecondition(
+        "verify_replay needs a plan that runs its operators one after another on a CPU [TD1221]; "
+        "hint: set num_threads: 1 and place: \"cpu\"");
+  }
   std::unique_ptr<ReplayCheck> check(new ReplayCheck(plan, scope));
   check->FindBegin();
   const graph::Program program = check->Choose();
@@ -149,11 +177,36 @@ StatusOr<std::unique_ptr<ReplayCheck>> ReplayCheck::Make(Plan& plan, const Backe
   check->executor_ = std::make_unique<Executor>(*check->replay_);
   check->recorder_ = std::make_unique<Recorder>(check->compared_);
   check->executor_->SetObserver(check->recorder_.get());
+  TD_RETURN_IF_ERROR(check->FindGiven());
   return check;
+}
+
+Status ReplayCheck::FindGiven() {
+  for (const graph::Var* const var : plan_.program().VarsOf(VarKind::kData)) {
+    Given given;
+    TD_ASSIGN_OR_RETURN(given.copy, replay_->Get(var->name));
+    TD_ASSIGN_OR_RETURN(const Tensor here, plan_.Get(var->name));
+    given.data = here.data();
+    given.from = plan_.Readers(var->name);
+    given.to = replay_->Readers(var->name);
+    data_.push_back(std::move(given));
+  }
+  for (const int pull : pulls_) {
+    graph::ForEachWrite(
+        plan_.program().ops[static_cast<size_t>(pull)], [&](const std::string& name) {
+          const StatusOr<Tensor> copy = replay_->Get(name);
+          if (plan_.program().FindVar(name)->kind != VarKind::kTemp || !copy.ok()) return;
+          if (const void* const data = AddressIn(plan_, name); data != nullptr) {
+            pulled_[pull].push_back({.copy = *copy, .data = data, .from = {}, .to = {}});
+          }
+        });
+  }
+  return OkStatus();
 }
 
 void ReplayCheck::Begin() {
   pending_ = true;
+  updated_ = false;
   for (Compared& at : compared_) {
     at.here.clear();
     at.replayed.clear();
@@ -168,22 +221,15 @@ void ReplayCheck::Begin() {
 
 Status ReplayCheck::Replay() {
   pending_ = false;
-  for (const graph::Var* const var : plan_.program().VarsOf(VarKind::kData)) {
-    const std::vector<const void**> readers = plan_.Readers(var->name);
-    const void* data = nullptr;
-    if (!readers.empty()) {
-      data = *readers.front();
-    } else {
-      TD_ASSIGN_OR_RETURN(const Tensor tensor, plan_.Get(var->name));
-      data = tensor.data();
-    }
-    const std::vector<const void**> replay_readers = replay_->Readers(var->name);
-    for (const void** const reader : replay_readers) *reader = data;
-    if (!replay_readers.empty()) continue;
-    TD_ASSIGN_OR_RETURN(const Tensor copy, replay_->Get(var->name));
-    std::memcpy(copy.data(), data, copy.bytes());
+  for (const Given& given : data_) {
+    const void* const data = given.from.empty() ? given.data : *given.from.front();
+    for (const void** const reader : given.to) *reader = data;
+    if (given.to.empty()) std::memcpy(given.copy.data(), data, given.copy.bytes());
   }
-  TD_RETURN_IF_ERROR(executor_->Run());
+  // After an error, for example of bad data, the observed plan fails at the same operator and names
+  // it. If it does not fail, the operator has no replayed result, which Compare reports.
+  const Status failed = executor_->Run();
+  static_cast<void>(failed);
   for (size_t i = 0; i < compared_.size(); ++i) {
     if (compared_[i].here.empty()) continue;
     const Status status = Compare(compared_[i]);
@@ -217,12 +263,16 @@ Status ReplayCheck::Compare(const Compared& at) {
       at.results[i].var, ToString(at.results[i].desc));
 }
 
-Status ReplayCheck::CheckUnchanged(const std::vector<ResultAt>& results) const {
-  for (const ResultAt& at : results) {
-    const Compared& op = compared_[at.op];
-    const Result& result = op.results[at.result];
-    if (op.here.empty() || result.data == nullptr) continue;
-    if (Crc32c(0, result.data, result.desc.bytes()) == op.here[at.result]) continue;
+Status ReplayCheck::CheckUnchanged(const std::vector<Results>& results) const {
+  for (const Results& of : results) {
+    const auto ran = std::find_if(of.rbegin(), of.rend(), [this](const ResultAt& at) {
+      return !compared_[at.op].here.empty();
+    });
+    if (ran == of.rend()) continue;
+    const Result& result = compared_[ran->op].results[ran->result];
+    if (result.data == nullptr) continue;
+    const uint32_t sum = Crc32c(0, result.data, result.desc.bytes());
+    if (sum == compared_[ran->op].here[ran->result]) continue;
     return Internal(
         "verify_replay: the memory of the result %s of %s changed after it was computed; the rank "
         "has not sent it and not used it for a parameter [TD1220]; hint: the memory of this host "
@@ -236,11 +286,19 @@ Status ReplayCheck::BeforeStep(const PlanStep& step, int64_t) {
   const auto index = static_cast<size_t>(&step - plan_.steps().data());
   if (pending_ && index >= begin_) TD_RETURN_IF_ERROR(Replay());
   if (step.comm_wait >= 0) return OkStatus();
-  const Status status = CheckUnchanged(reads_[static_cast<size_t>(step.op)]);
+  const auto op = static_cast<size_t>(step.op);
+  Status status;
+  if (updates_[op] && !std::exchange(updated_, true)) status = CheckUnchanged(before_updates_);
+  status.Update(CheckUnchanged(reads_[op]));
   return status.ok() ? status : AtOp(plan_.program(), step.op, status);
 }
 
 Status ReplayCheck::OnStep(const PlanStep& step, int64_t, Time, Time) {
+  if (const auto pulled = pulled_.find(step.op); pulled != pulled_.end() && step.comm_wait >= 0) {
+    for (const Given& given : pulled->second) {
+      std::memcpy(given.copy.data(), given.data, given.copy.bytes());
+    }
+  }
   const int number = number_of_[static_cast<size_t>(step.op)];
   if (number < 0) return OkStatus();
   Compared& at = compared_[static_cast<size_t>(number)];

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -56,6 +57,15 @@ class ReplayCheck final : public ExecObserver {
   struct ResultAt {
     size_t op, result;
   };
+  // The results that a variable may have, in program order. The last one of which the operator has
+  // run is valid: operators with a condition may be skipped.
+  using Results = std::vector<ResultAt>;
+  // A variable that the replay takes from the observed plan.
+  struct Given {
+    Tensor copy;                         // memory of the replay
+    const void* data = nullptr;          // memory of the observed plan
+    std::vector<const void**> from, to;  // arguments of both plans that point to the variable
+  };
   // An operator that is compared. Sums are empty if the operator has not run in this iteration.
   struct Compared {
     std::vector<Result> results;
@@ -73,22 +83,30 @@ class ReplayCheck final : public ExecObserver {
   static Sums SumsOf(const std::vector<Result>& results, const PlanStep& step);
   static Status Compare(const Compared& at);
   // Checks that results have not changed since they were compared.
-  Status CheckUnchanged(const std::vector<ResultAt>& results) const;
+  Status CheckUnchanged(const std::vector<Results>& results) const;
+  // Finds the variables that the replay takes from the observed plan.
+  Status FindGiven();
 
   Plan& plan_;
   const Scope& scope_;
-  size_t begin_ = 0;      // index of the step before which the replay runs
-  std::set<int> pulls_;   // operators that pull rows before `begin_`
+  size_t begin_ = 0;                          // index of the step before which the replay runs
+  std::set<int> pulls_;                       // operators that pull rows before `begin_`
+  std::vector<Given> data_;                   // the data
+  std::map<int, std::vector<Given>> pulled_;  // by operator of pulls_: temporaries with rows
   std::vector<int> ops_;  // the compared operators, ascending, as indices in the observed program
   std::vector<Compared> compared_;  // by index in ops_
   std::vector<int> number_of_;      // by operator: its index in ops_; -1: it is not compared
-  std::vector<std::vector<ResultAt>> reads_;  // by other operator: results to check before it
-  std::set<std::string> copied_;              // persistent variables of which the replay has copies
-  std::unique_ptr<Scope> replay_scope_;       // the other variables share the memory of scope_
+  // By operator that is not compared: results to check before it.
+  std::vector<std::vector<Results>> reads_;
+  std::vector<bool> updates_;            // by operator: whether it changes a parameter
+  std::vector<Results> before_updates_;  // results to check before the first update that runs
+  std::set<std::string> copied_;         // persistent variables of which the replay has copies
+  std::unique_ptr<Scope> replay_scope_;  // the other variables share the memory of scope_
   std::unique_ptr<Plan> replay_;
   std::unique_ptr<Executor> executor_;
   std::unique_ptr<Recorder> recorder_;
   bool pending_ = false;  // the replay of the present iteration has not run yet
+  bool updated_ = false;  // an update of the present iteration has begun
 };
 
 }  // namespace tandem::exec

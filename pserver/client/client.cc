@@ -217,19 +217,20 @@ StatusOr<uint64_t> PsClient::InitOrFetch(std::span<const PsTensor> params, uint6
 
 // ---- Gradients and parameters -------------------------------------------------------------------
 
-void PsClient::Push(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients,
+void PsClient::Push(uint64_t step, float learning_rate, const std::vector<PsConstTensor>& gradients,
                     Done done, const std::vector<PsConstRows>& rows, int64_t event_time_ms) {
   impl_->pusher.Push(
       {step, learning_rate, event_time_ms, gradients, rows}, {}, nullptr,
       [done = std::move(done)](const StatusOr<uint64_t>& version) { done(version.status()); });
 }
 
-void PsClient::Pull(PullCondition when, std::vector<PsTensor> params, DoneVersion done) {
+void PsClient::Pull(PullCondition when, const std::vector<PsTensor>& params, DoneVersion done) {
   impl_->puller.Pull(when, params, std::move(done));
 }
 
-void PsClient::PushPull(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients,
-                        PullCondition when, std::vector<PsTensor> params, DoneVersion done,
+void PsClient::PushPull(uint64_t step, float learning_rate,
+                        const std::vector<PsConstTensor>& gradients, PullCondition when,
+                        const std::vector<PsTensor>& params, DoneVersion done,
                         const std::vector<PsConstRows>& rows, int64_t event_time_ms) {
   impl_->pusher.Push({step, learning_rate, event_time_ms, gradients, rows}, when, &params,
                      std::move(done));

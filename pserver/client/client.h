@@ -72,20 +72,20 @@ class PsClient {
   // every variable and every table (possibly without rows). `event_time_ms`: Unix time in
   // milliseconds of the newest sample that led to the gradients, for tables with rules in event
   // time (common/tables/table_rules.h); 0: unknown.
-  void Push(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients, Done done,
-            const std::vector<PsConstRows>& rows = {}, int64_t event_time_ms = 0);
+  void Push(uint64_t step, float learning_rate, const std::vector<PsConstTensor>& gradients,
+            Done done, const std::vector<PsConstRows>& rows = {}, int64_t event_time_ms = 0);
 
   // Receives parameters from servers that fulfil the condition `when`. In sync mode, the parameters
   // after step s have version s + 1. `done` receives the lowest version of all servers. Returns
   // immediately. After an error, the memory of `params` may have a mixture of old and new values.
-  void Pull(PullCondition when, std::vector<PsTensor> params, DoneVersion done);
-  void Pull(uint64_t min_version, std::vector<PsTensor> params, DoneVersion done) {
-    Pull(PullCondition{.version = min_version}, std::move(params), std::move(done));
+  void Pull(PullCondition when, const std::vector<PsTensor>& params, DoneVersion done);
+  void Pull(uint64_t min_version, const std::vector<PsTensor>& params, DoneVersion done) {
+    Pull(PullCondition{.version = min_version}, params, std::move(done));
   }
 
   // Combines Push and Pull: one message to each server has both requests.
-  void PushPull(uint64_t step, float learning_rate, std::vector<PsConstTensor> gradients,
-                PullCondition when, std::vector<PsTensor> params, DoneVersion done,
+  void PushPull(uint64_t step, float learning_rate, const std::vector<PsConstTensor>& gradients,
+                PullCondition when, const std::vector<PsTensor>& params, DoneVersion done,
                 const std::vector<PsConstRows>& rows = {}, int64_t event_time_ms = 0);
 
   // Receives rows of tables. For the condition and the result, see Pull.

@@ -380,7 +380,8 @@ TEST_F(ClickTest, TablesLearnInEveryRegime) {
   const JobRun sync = RunJob("sync", {"--servers=2", "--workers=2"}, {});
   EXPECT_GT(sync.result.auc, 0.85);
   for (const std::string regime : {"half_async: true", "max_merge_var_num: 2"}) {
-    Write("job.pbtxt", job + "strategy { a_sync: true a_sync_configs { " + regime + " } }\n");
+    Write("job.pbtxt",
+          absl::StrFormat("%sstrategy { a_sync: true a_sync_configs { %s } }\n", job, regime));
     const JobRun run = RunJob("regime", {"--servers=2", "--workers=2"}, {});
     EXPECT_THAT(run.output, testing::HasSubstr("2 tables on the servers"));
     EXPECT_NEAR(run.result.auc, sync.result.auc, 0.05) << regime;

@@ -83,13 +83,23 @@ eval_every_epochs: 0
       Compare("tables", {"--servers=2", "--workers=2"}, {"--mode=pserver", "--epochs=1"});
   EXPECT_THAT(output, HasSubstr("tables on the servers"));
   EXPECT_GT(ComparedIn(output), 10);
+  // Tables that only servers have: the trainers receive the rows of each batch.
+  std::string job = ReadWholeFile(Path("job.pbtxt"));
+  job.replace(job.find("model {"), 7, "model { arg { name: \"distributed\" value: \"1\" }");
+  Write("job.pbtxt", job);
+  const std::string rows =
+      Compare("rows", {"--servers=2", "--workers=2"}, {"--mode=pserver", "--epochs=1"});
+  EXPECT_THAT(rows, HasSubstr("of them only there"));
+  EXPECT_GT(ComparedIn(rows), 10);
   Compare("hybrid", {"--mode=hybrid", "--servers=2", "--workers=2"}, {"--epochs=1"});
 }
 
 TEST_F(VerifyReplayTest, WhatCannotBeComparedIsRefused) {
   const std::pair<const char*, const char*> refused[] = {
       {"--check_nan_inf=true", "verify_replay and check_nan_inf exclude each other"},
-      {"--num_threads=2", "verify_replay and num_threads above 1 exclude each other"},
+      {"--num_threads=2", "verify_replay and num_threads unlike 1 exclude each other"},
+      {"--num_threads=0", "verify_replay and num_threads unlike 1 exclude each other"},
+      {"--pipeline=true", "verify_replay with pipeline is not implemented"},
       {"--place=cuda", "verify_replay compares results of CPUs only"},
       {"--verify_replay=-1", "verify_replay is -1, expected at least 0"},
   };

@@ -31,9 +31,9 @@ class KafkaBroker {
   void SetLeader(const std::string& topic, int partition, int broker);
   // Makes the broker close all connections and refuse new ones, or accept connections again.
   void SetDown(int broker, bool down);
-  // Makes the next `count` requests of a kind (Kafka's API key: 1 Fetch, 3 Metadata) fail with a
-  // Kafka error.
-  void FailRequests(int16_t api_key, int count, int error);
+  // Makes `count` requests of a kind (Kafka's API key: 1 Fetch, 3 Metadata) fail with a Kafka
+  // error, after the next `before` ones.
+  void FailRequests(int16_t api_key, int count, int error, int before = 0);
   // Makes all requests about a topic fail with a Kafka error; 0: no longer.
   void SetTopicError(const std::string& topic, int error);
 

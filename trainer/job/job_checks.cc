@@ -173,13 +173,17 @@ void CheckReplay(const JobConfig& config, const strategy::Origins& origins,
   if (!config.profile().dir().empty()) other = "profile.dir";
   if (flags.check_nan_inf()) other = "check_nan_inf";
   if (flags.benchmark()) other = "benchmark";
-  if (config.strategy().execution_strategy().num_threads() > 1) other = "num_threads above 1";
+  if (config.strategy().execution_strategy().num_threads() != 1) other = "num_threads unlike 1";
   if (other != nullptr) {
     diagnostics->Error(place,
                        absl::StrFormat("verify_replay and %s exclude each other, because "
                                        "verify_replay watches the operators one after another "
                                        "[TD1108]",
                                        other),
+                       "remove one of the two");
+  }
+  if (config.strategy().pipeline()) {
+    diagnostics->Error(place, "verify_replay with pipeline is not implemented [TD1109]",
                        "remove one of the two");
   }
   const auto device = ParsePlace(config.place());

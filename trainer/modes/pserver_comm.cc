@@ -102,7 +102,9 @@ StatusOr<uint64_t> PserverComm::Exchange(const GradientSet* push, ValueSets* pul
   };
   const bool dense = push != nullptr && push->dense_steps > 0;
   auto gradients = dense ? gradients_ : std::vector<ps::PsConstTensor>();
-  for (size_t i = 0; i < gradients.size(); ++i) gradients[i].data = push->values[i].data();
+  for (size_t i = 0; dense && i < gradients.size(); ++i) {
+    gradients[i].data = push->values[i].data();
+  }
   if (tensors_.empty()) pull = nullptr;  // pulls nothing if the job has only tables
   const std::vector<ps::PsConstRows> rows =
       push == nullptr ? std::vector<ps::PsConstRows>() : tables_.View(push->rows);

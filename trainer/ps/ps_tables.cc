@@ -1,6 +1,7 @@
 #include "trainer/ps/ps_tables.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <map>
 #include <set>
@@ -39,8 +40,9 @@ const float* Floats(const TensorMap& state, const std::string& name, int64_t num
 }
 
 bool AllAre(const float* values, int64_t n, float value) {
-  return std::all_of(values, values + n,
-                     [value](float v) { return std::memcmp(&v, &value, sizeof(v)) == 0; });
+  return std::all_of(values, values + n, [value](float v) {
+    return std::bit_cast<uint32_t>(v) == std::bit_cast<uint32_t>(value);
+  });
 }
 
 // Inserts two counts before the values of each row of `set`. `counts` has two numbers per row,

@@ -10,6 +10,7 @@
 #include "trainer/modes/state/scope_state.h"
 #include "trainer/reader/input/dataset.h"
 #include "trainer/reader/open_stream.h"
+#include "trainer/reader/stream/stream_dataset.h"
 #include "trainer/session/count_run.h"
 #include "trainer/session/dropout_offset.h"
 #include "trainer/session/first_values.h"

@@ -45,6 +45,7 @@ Status CheckLoop(const JobConfig& config, const RankInfo& rank) {
       {s.runtime_flags().reader_queue_speed_test_mode(), "reader_queue_speed_test_mode"},
       {!config.checkpoint().dir().empty(), "checkpoint.dir"},
       {!config.profile().dir().empty(), "profile.dir"},
+      {config.verify_replay() != 0, "verify_replay"},
   };
   for (const auto& [given, what] : rows) {
     if (!given) continue;

@@ -192,6 +192,7 @@ class JobTrials {
     DistributedStrategy& strategy = *config.mutable_strategy();
     config.clear_checkpoint();
     config.clear_profile();
+    config.clear_verify_replay();
     config.mutable_optimizer()->clear_schedule();
     strategy.mutable_build_strategy()->clear_debug_graphviz_path();
     strategy.mutable_runtime_flags()->clear_pe_profile_fname();

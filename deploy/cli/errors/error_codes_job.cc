@@ -220,23 +220,6 @@ std::vector<ErrorCode> ProgramErrors() {
        "lower optimizer.learning_rate, clip gradients (clip_norm), or scale the loss (amp)",
        "check_nan_inf: the result conv_1.out[0] of f32[8,16,10,10] is not finite [TD1210]; all "
        "inputs are finite"},
-      {1220, "a result that cannot be computed again",
-       "verify_replay computed the operators of a step twice, and a result had other bits the "
-       "second time",
-       "a faulty processor core, faulty or overheated memory, an unstable clock",
-       "test the host's processor and memory; continue the job from its checkpoint on another host",
-       "step 400: op #12 conv2d: verify_replay: the result conv_1.out of f32[8,16,10,10] had other "
-       "bits when it was computed again; the rank has not sent it and not used it for a parameter "
-       "[TD1220]"},
-      {1221, "a step that cannot be computed again",
-       "verify_replay needs operators whose inputs a rank has at the begin of a step",
-       "a rank of a pipeline, or with divided parameters, that receives the inputs of all "
-       "operators "
-       "during the step",
-       "remove verify_replay",
-       "verify_replay: no operator of this rank can be computed again, because all depend on "
-       "values "
-       "that the rank receives in the step [TD1221]; hint: remove verify_replay"},
   };
 }
 
@@ -305,6 +288,29 @@ std::vector<ErrorCode> PythonErrors() {
   };
 }
 
+// Errors of a step that is computed twice (verify_replay).
+std::vector<ErrorCode> ReplayErrors() {
+  return {
+      {1220, "a result that cannot be computed again",
+       "verify_replay computed the operators of a step twice, and a result had other bits the "
+       "second time",
+       "a faulty processor core, faulty or overheated memory, an unstable clock",
+       "test the host's processor and memory; continue the job from its checkpoint on another host",
+       "step 400: op #12 conv2d: verify_replay: the result conv_1.out of f32[8,16,10,10] had other "
+       "bits when it was computed again; the rank has not sent it and not used it for a parameter "
+       "[TD1220]"},
+      {1221, "a step that cannot be computed again",
+       "verify_replay needs operators whose inputs a rank has at the begin of a step, and a plan "
+       "that "
+       "runs them one after another on a CPU",
+       "a rank that receives the inputs of all its operators during the step (divided parameters)",
+       "remove verify_replay",
+       "verify_replay: no operator of this rank can be computed again, because all depend on "
+       "values "
+       "that the rank receives in the step [TD1221]; hint: remove verify_replay"},
+  };
+}
+
 // Errors in single nodes of ONNX models.
 std::vector<ErrorCode> NodeErrors() {
   return {
@@ -367,7 +373,7 @@ std::vector<ErrorCode> ServingErrors() {
 std::vector<ErrorCode> JobErrors() {
   std::vector<ErrorCode> all = FlagErrors();
   for (const auto part : {ArgumentErrors, SettingErrors, TaskErrors, ProgramErrors, ImportErrors,
-                          PythonErrors, NodeErrors, ServingErrors}) {
+                          PythonErrors, ReplayErrors, NodeErrors, ServingErrors}) {
     const std::vector<ErrorCode> rows = part();
     all.insert(all.end(), rows.begin(), rows.end());
   }

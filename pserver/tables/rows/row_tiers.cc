@@ -60,7 +60,7 @@ Status RowTiers::Fetch(std::span<const uint64_t> ids) {
   }
   if (missing.empty()) return OkStatus();
   const Time start = SteadyNow();
-  const Status status = cold_->Get(missing, [this](const ColdRow& found) -> Status {
+  Status status = cold_->Get(missing, [this](const ColdRow& found) -> Status {
     ColdRow row = found;
     // The row may be in memory if `ids` has its id twice.
     if (!Stays(row) || IsHot(row.id)) return OkStatus();

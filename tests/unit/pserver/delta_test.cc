@@ -194,7 +194,7 @@ TEST_P(DeltaTest, DamageOfEitherFileIsNoticed) {
   servers_.clear();
   for (const auto& [number, bytes] : Values(dir_)) {
     const std::string path = dir_ + "/shard-0/values-" + std::to_string(number);
-    const auto flip = [&] {
+    const auto flip = [&path, bytes = bytes] {
       std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
       file.seekg(static_cast<std::streamoff>(bytes / 2));
       const char byte = static_cast<char>(file.get() ^ 4);

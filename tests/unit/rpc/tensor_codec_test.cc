@@ -363,9 +363,10 @@ TEST(TensorCodecTest, MutatedBytesNeverCrashAndNeverReachOutside) {
     const std::string good = Flat(codec::EncodePush(random.Push(), round % 2 == 0));
     for (int mutation = 0; mutation < 100; ++mutation) {
       std::string bad = good;
-      if (random.Int(0, 3) == 0) bad.resize(static_cast<size_t>(random.Int(0, bad.size())));
+      const auto size = static_cast<int64_t>(bad.size());
+      if (random.Int(0, 3) == 0) bad.resize(static_cast<size_t>(random.Int(0, size)));
       for (int64_t n = random.Int(1, 4); n > 0 && !bad.empty(); --n) {
-        bad[static_cast<size_t>(random.Int(0, bad.size() - 1))] =
+        bad[static_cast<size_t>(random.Int(0, static_cast<int64_t>(bad.size()) - 1))] =
             static_cast<char>(random.Int(0, 255));
       }
       // The copy has the exact size of the message, so that a sanitizer detects a read past the end

@@ -235,8 +235,9 @@ TEST_F(ReplayCheckTest, FlippedBitsAreFoundBeforeParametersChange) {
     if (!late) {
       // A wrong result of a kernel.
       ++wrong;
-      EXPECT_THAT(ToString(status), AllOf(HasSubstr(absl::StrFormat(" %s: verify_replay", op.type)),
-                                          HasSubstr("the result " + flips.flipped + " of ")));
+      EXPECT_THAT(ToString(status),
+                  AllOf(HasSubstr(absl::StrFormat(" %s: verify_replay", op.type)),
+                        HasSubstr("the result " + flips.flipped + " of "), HasSubstr("[TD1220]")));
       continue;
     }
     // A bit that flips in memory after the operator.
@@ -273,6 +274,21 @@ TEST_F(ReplayCheckTest, AWrongGradientIsNotSent) {
     EXPECT_NE(comm.sent, all);
     EXPECT_EQ(Params(Lasting()), Params(before));
   }
+}
+
+// A rank whose operators all depend on what it receives, such as the last section of a pipeline.
+TEST_F(ReplayCheckTest, AStepThatDependsOnReceivedValuesIsRefused) {
+  graph::ProgramBuilder b("late", kBatch);
+  const auto x = b.Data("x", DType::kF32, {3});
+  b.Relu(b.Layer("c_broadcast", {{x}}, {}));
+  const auto program = b.Finish();
+  ASSERT_TRUE(program.ok()) << program.status();
+  Echo comm;
+  auto plan = Plan::Make(*program, backend_, scope_, &comm, {});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto check = ReplayCheck::Make(**plan, backend_, scope_, {});
+  EXPECT_EQ(check.status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(ToString(check.status()), HasSubstr("[TD1221]"));
 }
 
 }  // namespace

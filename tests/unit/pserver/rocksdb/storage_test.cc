@@ -362,7 +362,7 @@ TEST_F(StorageTest, NoFlippedByteOfTheLogIsLoaded) {
       PushHead head = Head(Rank(0), n + 2, n + 1);
       head.slices.resize(1);
       entries[n - 1].number = n;
-      entries[n - 1].record = PushRecord{head, {FloatBuffer({1.0f * n, 2, 3, 4})}};
+      entries[n - 1].record = PushRecord{head, {FloatBuffer({static_cast<float>(n), 2, 3, 4})}};
     }
     for (LogEntry& entry : entries) ASSERT_TRUE(storage->AppendLog({&entry, 1}, true).ok());
   }
