@@ -1,5 +1,6 @@
 #include "kernels/exec/executor.h"
 
+#include "common/base/check.h"
 #include "common/base/require.h"
 #include "kernels/exec/dataflow.h"
 #include "kernels/exec/graph_pieces.h"
@@ -26,7 +27,7 @@ std::vector<Executor::Piece> Executor::PiecesOf(const Plan& plan) {
                         .to_record = plan.recorder() != nullptr && segment.worth_graph});
     }
   }
-  TD_REQUIRE(covered == steps.size());
+  CHECK_EQ(covered, steps.size());
   return pieces;
 }
 

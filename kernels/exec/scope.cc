@@ -70,7 +70,7 @@ Status CheckFits(const graph::Program& program) {
     bytes += static_cast<double>(var.desc.bytes());
     if (largest == nullptr || var.desc.bytes() > largest->desc.bytes()) largest = &var;
   }
-  if (bytes <= memory) return OkStatus();
+  if (largest == nullptr || bytes <= memory) return OkStatus();
   return ResourceExhausted(
       "parameters and state need %.1f GB, but this machine has %.1f GB of memory [TD5005]; the "
       "largest variable is \"%s\" %s",

@@ -93,7 +93,8 @@ struct PsClient::Impl {
   StatePuller state_puller{caller, options, placement, tables};
   ParamInitializer initializer{caller, options, placement, requests, tables};
 
-  FoundValues found;    // the servers that have values; set by Configure
+  FoundValues found;                   // the servers that have values; set by Configure
+  std::vector<uint64_t> steps_before;  // by server: steps of earlier incarnations; set by Configure
   int shm_servers = 0;  // number of servers to which Configure opened shm RPC connections
   Mutex mu;
   // By barrier name: number of the newest use of the barrier by this trainer.
@@ -155,6 +156,7 @@ StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, 
   TD_ASSIGN_OR_RETURN(const std::vector<ConfigureReply> replies, configurator.Configure(optimizer));
   for (size_t i = 0; i < replies.size(); ++i) {
     impl.placement.Learn(i, replies[i].map(), replies[i].generation());
+    impl.steps_before.push_back(replies[i].steps());
     if (!replies[i].replayable() || impl.resender.enabled()) continue;
     impl.resender.Enable(replies[i].keep_bytes_max());
   }
@@ -343,6 +345,7 @@ StatusOr<std::vector<PsServerInfo>> PsClient::ServerInfo() {
                                                 reply, impl_->options.patience.call_timeout()));
     if (!told) continue;
     all.push_back(InfoOf(*server, *reply));
+    all.back().index = server->index;
     all.back().owns_parameters = impl_->placement.OwnsAny(*server);
     for (const TrainerStatus& t : reply->trainer()) {
       const bool mine = t.trainer_id() == static_cast<uint32_t>(impl_->options.trainer);
@@ -350,6 +353,17 @@ StatusOr<std::vector<PsServerInfo>> PsClient::ServerInfo() {
     }
   }
   return all;
+}
+
+StatusOr<uint64_t> PsClient::FirstStep() {
+  TD_ASSIGN_OR_RETURN(std::vector<PsServerInfo> servers, ServerInfo());
+  for (PsServerInfo& server : servers) {
+    const auto index = static_cast<size_t>(server.index);
+    // Servers that joined the running job have no standbys, so their reply is not of a replaced
+    // primary.
+    if (index < impl_->steps_before.size()) server.steps = impl_->steps_before[index];
+  }
+  return StepsPushed(servers);
 }
 
 uint64_t StepsPushed(const std::vector<PsServerInfo>& servers) {

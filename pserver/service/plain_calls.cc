@@ -41,6 +41,7 @@ Status ConfigureShard(const ConfigureRequest& request, Shard& shard, ConfigureRe
   reply->set_replayable(result.replayable);
   reply->set_keep_bytes_max(result.keep_bytes_max);
   reply->set_counts_steps(true);
+  reply->set_steps(result.steps);
   return OkStatus();
 }
 

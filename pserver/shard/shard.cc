@@ -117,7 +117,8 @@ StatusOr<ConfigureResult> Shard::Configure(const CallerId& caller, const ShardCo
                          .map = migrations_.moves().map,
                          .generation = migrations_.moves().generation,
                          .replayable = options_.replayable,
-                         .keep_bytes_max = options_.keep_bytes_max};
+                         .keep_bytes_max = options_.keep_bytes_max,
+                         .steps = state_.trainers[caller.trainer].once_steps};
 }
 
 // Compares the settings of the caller with the settings of other trainers. Called before the caller

@@ -19,6 +19,7 @@ struct ConfigureResult {
   uint64_t generation = 0;
   bool replayable = false;
   uint64_t keep_bytes_max = 0;
+  uint64_t steps = 0;  // as TrainerInfo::steps, of the caller's trainer
 };
 
 struct TrainerInfo {

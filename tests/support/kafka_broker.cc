@@ -110,7 +110,7 @@ void KafkaBroker::SetDown(int broker, bool down) {
 
 void KafkaBroker::FailRequests(int16_t api_key, int count, int error, int before) {
   std::vector<rd_kafka_resp_err_t> errors(static_cast<size_t>(before), RD_KAFKA_RESP_ERR_NO_ERROR);
-  errors.resize(static_cast<size_t>(before + count), static_cast<rd_kafka_resp_err_t>(error));
+  errors.insert(errors.end(), static_cast<size_t>(count), static_cast<rd_kafka_resp_err_t>(error));
   rd_kafka_mock_push_request_errors_array(cluster_, api_key, errors.size(), errors.data());
 }
 

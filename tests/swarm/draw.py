@@ -61,7 +61,7 @@ JOB_FIELDS = {
     "checkpoint.every_steps": ["1", "3"], "checkpoint.keep": ["1", "2"],
     "profile.dir": ['"profile"'], "profile.first_step": ["0", "2"], "profile.steps": ["1", "100"],
     "profile.op_detail": ["true"], "model.sections": ["1", "2", "3"], "loss_gradient": ["0.5", "1"],
-    "place": ['"cuda"', '"tpu"'],
+    "place": ['"cuda"', '"tpu"'], "verify_replay": ["1", "3"],
 }
 LAUNCH_FLAGS = {  # modes -> flags with values
     "pserver hybrid": {"--pserver_data_dir": ["data"], "--durability": ["logged", "replayable", "none"],

@@ -72,6 +72,7 @@ RULES = [
         "--max_restarts", "--durability", "--pserver_data_dir", "--keep_pushes_mb", "--standbys",
         "--replication", "--replicas", "--snapshot_keep", "--log_keep_mb", "--audit")),
     Rule("Rendezvous", ("--rendezvous",)),
+    Rule("Wrong results", ("verify_replay",)),
     Rule("Trainer checkpoints", ("checkpoint.every_steps", "checkpoint.keep")),
     Rule("knobs", (  # switches of speed, memory and reports whose texts say nothing about bits
         "build_strategy.enable_sequential_execution", "build_strategy.cache_runtime_context",

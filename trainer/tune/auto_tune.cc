@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "collective/host/connect.h"
 #include "common/os/files.h"
@@ -235,7 +236,7 @@ Status WriteChoice(const std::string& path, const std::string& text) {
 
 std::string ToLines(const Settings& settings) {
   std::string text;
-  for (const auto& [name, value] : settings) text += name + "=" + value + "\n";
+  for (const auto& [name, value] : settings) absl::StrAppend(&text, name, "=", value, "\n");
   return text.empty() ? kNothing : text;
 }
 

@@ -91,6 +91,7 @@ struct PsState {
 };
 
 struct PsServerInfo {
+  int index = 0;  // number of the server, from 0
   std::string endpoint;
   bool configured = false, initialised = false;
   uint64_t version = 0, checkpoint_version = 0, incarnation = 0;

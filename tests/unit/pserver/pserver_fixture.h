@@ -42,15 +42,15 @@ class Answer {
 };
 
 inline Status PushAndWait(ps::PsClient& client, uint64_t step, float rate,
-                          std::vector<ps::PsConstTensor> g) {
+                          const std::vector<ps::PsConstTensor>& g) {
   Answer<Status> answer;
-  client.Push(step, rate, std::move(g), answer.Callback());
+  client.Push(step, rate, g, answer.Callback());
   return answer.Get();
 }
 inline StatusOr<uint64_t> PullAndWait(ps::PsClient& client, uint64_t version,
-                                      std::vector<ps::PsTensor> p) {
+                                      const std::vector<ps::PsTensor>& p) {
   Answer<StatusOr<uint64_t>> answer;
-  client.Pull(version, std::move(p), answer.Callback());
+  client.Pull(version, p, answer.Callback());
   return answer.Get();
 }
 
