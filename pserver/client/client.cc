@@ -59,6 +59,15 @@ PsServerInfo InfoOf(const PsServer& server, const StatusReply& reply) {
   return info;
 }
 
+// Returns the lowest number of the servers that own parameters; 0: there is no such server.
+uint64_t Lowest(const std::vector<PsServerInfo>& servers, uint64_t PsServerInfo::*number) {
+  uint64_t lowest = UINT64_MAX;
+  for (const PsServerInfo& server : servers) {
+    if (server.owns_parameters) lowest = std::min(lowest, server.*number);
+  }
+  return lowest == UINT64_MAX ? 0 : lowest;
+}
+
 }  // namespace
 
 // The parts of a client. Each part has its own lock. All callbacks have run before the parts are
@@ -345,33 +354,26 @@ StatusOr<std::vector<PsServerInfo>> PsClient::ServerInfo() {
                                                 reply, impl_->options.patience.call_timeout()));
     if (!told) continue;
     all.push_back(InfoOf(*server, *reply));
-    all.back().index = server->index;
     all.back().owns_parameters = impl_->placement.OwnsAny(*server);
     for (const TrainerStatus& t : reply->trainer()) {
       const bool mine = t.trainer_id() == static_cast<uint32_t>(impl_->options.trainer);
       if (mine) all.back().steps = t.steps();
     }
+    // Servers that joined the running job have no standbys, so their reply is not of a replaced
+    // primary.
+    const auto index = static_cast<size_t>(server->index);
+    const std::vector<uint64_t>& before = impl_->steps_before;
+    all.back().steps_before = index < before.size() ? before[index] : all.back().steps;
   }
   return all;
 }
 
-StatusOr<uint64_t> PsClient::FirstStep() {
-  TD_ASSIGN_OR_RETURN(std::vector<PsServerInfo> servers, ServerInfo());
-  for (PsServerInfo& server : servers) {
-    const auto index = static_cast<size_t>(server.index);
-    // Servers that joined the running job have no standbys, so their reply is not of a replaced
-    // primary.
-    if (index < impl_->steps_before.size()) server.steps = impl_->steps_before[index];
-  }
-  return StepsPushed(servers);
+uint64_t StepsPushed(const std::vector<PsServerInfo>& servers) {
+  return Lowest(servers, &PsServerInfo::steps);
 }
 
-uint64_t StepsPushed(const std::vector<PsServerInfo>& servers) {
-  uint64_t steps = UINT64_MAX;
-  for (const PsServerInfo& server : servers) {
-    if (server.owns_parameters) steps = std::min(steps, server.steps);
-  }
-  return steps == UINT64_MAX ? 0 : steps;
+uint64_t FirstStep(const std::vector<PsServerInfo>& servers) {
+  return Lowest(servers, &PsServerInfo::steps_before);
 }
 
 void PsClient::AskWaits(std::function<void(const StatusOr<std::vector<double>>&)> done) {

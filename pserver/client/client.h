@@ -114,10 +114,6 @@ class PsClient {
   // Returns the state of all servers. Blocks. Omits servers that gave all their buckets away
   // (tandem drain), because such a server may have stopped.
   StatusOr<std::vector<PsServerInfo>> ServerInfo();
-  // Returns the first step that this incarnation must push with PsJobRules::each_step_once: the
-  // number of steps that earlier incarnations have pushed to every server that owns parameters. No
-  // server can lose these steps. Blocks. REQUIRES: Configure succeeded.
-  StatusOr<uint64_t> FirstStep();
   // Calls `done` with one number for each trainer: the seconds for which calls of the trainer have
   // waited for other trainers since the server started. Asks only one of the servers that have
   // parameters. Returns immediately.
@@ -140,9 +136,11 @@ class PsClient {
 // Returns the number of steps that the trainer of a client, in all its incarnations, has pushed to
 // every server that owns parameters, with PsJobRules::each_step_once. Some servers may have further
 // steps, which they accept as duplicates. `servers`: the result of PsClient::ServerInfo after
-// Configure. A new process must continue with PsClient::FirstStep instead, because a reply to
-// ServerInfo may come from a primary that was replaced.
+// Configure.
 uint64_t StepsPushed(const std::vector<PsServerInfo>& servers);
+// Returns the first step that this incarnation must push: as StepsPushed, but only with the steps
+// that earlier incarnations pushed and that no server can lose.
+uint64_t FirstStep(const std::vector<PsServerInfo>& servers);
 
 }  // namespace tandem::ps
 

@@ -117,7 +117,8 @@ Status SimJob::Train(int rank, uint64_t incarnation, const std::shared_ptr<SimPr
   uint64_t first = next(version);
   const auto stream = plan_.source ? source_->Open(process) : nullptr;
   if (stream != nullptr) {
-    TD_ASSIGN_OR_RETURN(first, client->FirstStep());
+    TD_ASSIGN_OR_RETURN(const std::vector<ps::PsServerInfo> servers, client->ServerInfo());
+    first = ps::FirstStep(servers);
   }
   std::shared_ptr<Waiting> rows;  // the request for rows of the next step; null: it has not begun
   size_t present = 0;

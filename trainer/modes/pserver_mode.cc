@@ -225,8 +225,8 @@ StatusOr<int64_t> PserverMode::Join(const graph::Program& program, exec::Scope& 
   // pushes of all trainers, and each trainer counts its own steps.
   if (options_.sync()) return static_cast<int64_t>(version);
   if (!options_.continues_steps) return step;
-  TD_ASSIGN_OR_RETURN(const uint64_t first, client.FirstStep());
-  return static_cast<int64_t>(first);
+  TD_ASSIGN_OR_RETURN(const std::vector<ps::PsServerInfo> servers, client.ServerInfo());
+  return static_cast<int64_t>(ps::FirstStep(servers));
 }
 
 StatusOr<uint64_t> PserverMode::AwaitValues(

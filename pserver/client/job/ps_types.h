@@ -91,7 +91,6 @@ struct PsState {
 };
 
 struct PsServerInfo {
-  int index = 0;  // number of the server, from 0
   std::string endpoint;
   bool configured = false, initialised = false;
   uint64_t version = 0, checkpoint_version = 0, incarnation = 0;
@@ -102,6 +101,9 @@ struct PsServerInfo {
   uint64_t waiting = 0, dropped = 0, removed = 0, extended = 0;
   bool owns_parameters = false;
   uint64_t steps = 0;  // number of steps of the client's trainer, as in TrainerStatus
+  // The steps that earlier incarnations of the trainer pushed before Configure. No failure of a
+  // server takes them back. `steps` may be the number of a primary that was replaced.
+  uint64_t steps_before = 0;
 };
 
 // Numbers of requested rows that were in the row cache (hits) and were not in the row cache

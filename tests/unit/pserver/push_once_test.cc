@@ -55,7 +55,7 @@ TEST_F(PushOnceTest, ANewProcessRepeatsWhatSomeServersLack) {
   }
   const auto second = Join();
   EXPECT_EQ(ps::StepsPushed(*second->ServerInfo()), 2u);
-  EXPECT_EQ(*second->FirstStep(), 2u);
+  EXPECT_EQ(ps::FirstStep(*second->ServerInfo()), 2u);
   for (const uint64_t step : {2, 3, 4}) ASSERT_TRUE(Push(*second, step, {"a", "b"}).ok());
   EXPECT_THAT(Values(*second), ElementsAre(95, 95));
   // A process may send a step in several messages.
@@ -64,7 +64,7 @@ TEST_F(PushOnceTest, ANewProcessRepeatsWhatSomeServersLack) {
   ASSERT_TRUE(Push(*second, 5, {"b"}).ok());
   EXPECT_THAT(Values(*second), ElementsAre(94, 93));
   EXPECT_EQ(ps::StepsPushed(*second->ServerInfo()), 6u);
-  EXPECT_EQ(*second->FirstStep(), 2u);
+  EXPECT_EQ(ps::FirstStep(*second->ServerInfo()), 2u);
 }
 
 TEST_F(PushOnceTest, WithoutTheRuleStepsAreNotCounted) {
