@@ -59,15 +59,6 @@ PsServerInfo InfoOf(const PsServer& server, const StatusReply& reply) {
   return info;
 }
 
-// Returns the lowest number of the servers that own parameters; 0: there is no such server.
-uint64_t Lowest(const std::vector<PsServerInfo>& servers, uint64_t PsServerInfo::*number) {
-  uint64_t lowest = UINT64_MAX;
-  for (const PsServerInfo& server : servers) {
-    if (server.owns_parameters) lowest = std::min(lowest, server.*number);
-  }
-  return lowest == UINT64_MAX ? 0 : lowest;
-}
-
 }  // namespace
 
 // The parts of a client. Each part has its own lock. All callbacks have run before the parts are
@@ -102,8 +93,9 @@ struct PsClient::Impl {
   StatePuller state_puller{caller, options, placement, tables};
   ParamInitializer initializer{caller, options, placement, requests, tables};
 
-  FoundValues found;                   // the servers that have values; set by Configure
-  std::vector<uint64_t> steps_before;  // by server: steps of earlier incarnations; set by Configure
+  FoundValues found;  // the servers that have values; set by Configure
+  // Lowest number of the trainer's steps on servers with parameters; set by Configure.
+  uint64_t first_step = UINT64_MAX;
   int shm_servers = 0;  // number of servers to which Configure opened shm RPC connections
   Mutex mu;
   // By barrier name: number of the newest use of the barrier by this trainer.
@@ -165,9 +157,13 @@ StatusOr<PsState> PsClient::Configure(const std::vector<PsVariable>& variables, 
   TD_ASSIGN_OR_RETURN(const std::vector<ConfigureReply> replies, configurator.Configure(optimizer));
   for (size_t i = 0; i < replies.size(); ++i) {
     impl.placement.Learn(i, replies[i].map(), replies[i].generation());
-    impl.steps_before.push_back(replies[i].steps());
     if (!replies[i].replayable() || impl.resender.enabled()) continue;
     impl.resender.Enable(replies[i].keep_bytes_max());
+  }
+  // Rows that move later come from these servers, and moves never lower the number of a server.
+  for (size_t i = 0; i < replies.size(); ++i) {
+    if (!impl.placement.OwnsAny(impl.placement.ServerAt(i))) continue;
+    impl.first_step = std::min<uint64_t>(impl.first_step, replies[i].steps());
   }
   TD_ASSIGN_OR_RETURN(impl.found, configurator.CheckValues(replies));
   const bool sync = impl.tables.sync();
@@ -359,21 +355,26 @@ StatusOr<std::vector<PsServerInfo>> PsClient::ServerInfo() {
       const bool mine = t.trainer_id() == static_cast<uint32_t>(impl_->options.trainer);
       if (mine) all.back().steps = t.steps();
     }
-    // Servers that joined the running job have no standbys, so their reply is not of a replaced
-    // primary.
-    const auto index = static_cast<size_t>(server->index);
-    const std::vector<uint64_t>& before = impl_->steps_before;
-    all.back().steps_before = index < before.size() ? before[index] : all.back().steps;
+    // Configure does not call servers that joined the running job. They have no standbys, so their
+    // reply is not of a replaced primary.
+    const uint64_t added = all.back().owns_parameters ? all.back().steps : UINT64_MAX;
+    all.back().steps_before = impl_->placement.IsAdded(*server) ? added : impl_->first_step;
   }
   return all;
 }
 
 uint64_t StepsPushed(const std::vector<PsServerInfo>& servers) {
-  return Lowest(servers, &PsServerInfo::steps);
+  uint64_t steps = UINT64_MAX;
+  for (const PsServerInfo& server : servers) {
+    if (server.owns_parameters) steps = std::min(steps, server.steps);
+  }
+  return steps == UINT64_MAX ? 0 : steps;
 }
 
 uint64_t FirstStep(const std::vector<PsServerInfo>& servers) {
-  return Lowest(servers, &PsServerInfo::steps_before);
+  uint64_t steps = UINT64_MAX;
+  for (const PsServerInfo& server : servers) steps = std::min(steps, server.steps_before);
+  return steps == UINT64_MAX ? 0 : steps;
 }
 
 void PsClient::AskWaits(std::function<void(const StatusOr<std::vector<double>>&)> done) {
