@@ -55,7 +55,7 @@ MUTANTS = [
         [Edit(SHARD + "trainers/trainer_registry.cc",
               "    if (before.incarnation > t.incarnation) t.Replace(before.incarnation, version);\n",
               "    if (before.incarnation > t.incarnation && version != UINT64_MAX) continue;\n")],
-        [Run("pserver_push_once_test", "*"), sim("a_sync_source", 1, 60)]),
+        [Run("pserver_push_once_test", "*"), sim("a_sync_source", 67), sim("a_sync_readers_source", 20)]),
     Mutant(
         "snapshot_early", "the log has a snapshot before the last pushes of the snapshot",
         [Edit(SHARD + "shard.cc",
