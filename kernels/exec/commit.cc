@@ -4,6 +4,8 @@
 
 namespace tandem::exec {
 
+bool PullsRows(const ops::Op& op) { return op.type == "pull_rows" || op.type == "prefetch_rows"; }
+
 std::set<std::string> CopiedTables(const graph::Program& program) {
   std::set<std::string> tables;
   for (const ops::Op& op : program.ops) {
@@ -35,10 +37,8 @@ Commit FindCommit(const graph::Program& program) {
   for (int i = 0; i < n; ++i) {
     const ops::Op& op = program.ops[i];
     (i < commit.op ? early : late).merge(lasting(op));
-    // pull_rows and prefetch_rows receive rows with values of earlier steps. Therefore these rows
-    // do not count as received in this step.
-    const bool pulls = op.type == "pull_rows" || op.type == "prefetch_rows";
-    bool receives = ops::FindOp(op.type)->is_comm && !pulls;
+    // Rows with values of earlier steps do not count as received in this step.
+    bool receives = ops::FindOp(op.type)->is_comm && !PullsRows(op);
     graph::ForEachRead(op, [&](const std::string& name) { receives |= received.contains(name); });
     if (!receives) continue;
     graph::ForEachWrite(op, [&](const std::string& name) { received.insert(name); });

@@ -27,6 +27,9 @@ struct Commit {
 
 Commit FindCommit(const graph::Program& program);
 
+// Returns whether `op` receives rows with values of earlier steps from servers.
+bool PullsRows(const ops::Op& op);
+
 // Returns the tables of which this rank has only a copy. The operator pull_rows writes to this copy
 // the rows that a step needs, before the step reads them. FindCommit does not count writes to such
 // a table as writes of a persistent variable.

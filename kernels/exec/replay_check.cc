@@ -13,8 +13,6 @@ namespace {
 
 using graph::VarKind;
 
-bool IsPull(const ops::Op& op) { return op.type == "pull_rows" || op.type == "prefetch_rows"; }
-
 // Returns the memory of a temporary in a plan; null: no operator reads the variable.
 const void* AddressIn(const Plan& plan, const std::string& var) {
   for (const PlanStep& step : plan.steps()) {
@@ -59,7 +57,7 @@ void ReplayCheck::FindBegin() {
   std::set<int> started;  // communications that pull rows
   for (size_t s = 0; s < steps.size(); ++s) {
     const PlanStep& step = steps[s];
-    const bool pull = IsPull(ops[static_cast<size_t>(step.op)]);
+    const bool pull = PullsRows(ops[static_cast<size_t>(step.op)]);
     if (step.comm_start >= 0 && !pull) break;
     if (step.comm_start >= 0) started.insert(step.comm_start);
     if (!started.contains(step.comm_wait)) continue;
@@ -91,8 +89,8 @@ graph::Program ReplayCheck::Choose() {
     bool again = !def->is_comm && !updates;
     graph::ForEachRead(op, [&](const std::string& name) { again &= !unknown.contains(name); });
     if (!again) {
-      // All updates read results of before the first update only after a check of all of them, so
-      // that a wrong result changes no parameter.
+      // All results that updates read are checked before the first update. A wrong result thus
+      // changes no parameter.
       graph::ForEachMemoryRead(op, [&](const std::string& name) {
         const auto found = results.find(name);
         if (found == results.end()) return;

@@ -138,8 +138,8 @@ class PsClient {
 // steps, which they accept as duplicates. `servers`: the result of PsClient::ServerInfo after
 // Configure.
 uint64_t StepsPushed(const std::vector<PsServerInfo>& servers);
-// Returns the first step that this incarnation must push: as StepsPushed, but only with the steps
-// that earlier incarnations pushed and that no server can lose.
+// Returns the first step that this incarnation must push. This is the number of steps before
+// Configure, counted as in StepsPushed.
 uint64_t FirstStep(const std::vector<PsServerInfo>& servers);
 
 }  // namespace tandem::ps

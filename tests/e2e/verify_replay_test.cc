@@ -1,7 +1,8 @@
 // Tests jobs that compute steps twice (verify_replay). The parameters have the same bits as
 // without, in every mode. tests/unit/kernels/exec/replay_check_test.cc tests wrong results.
-#include "absl/strings/str_format.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
+#include "tests/e2e/host_jobs.h"
 #include "tests/support/process_test_util.h"
 
 namespace tandem {
@@ -46,45 +47,16 @@ TEST_F(VerifyReplayTest, EveryModeKeepsItsBits) {
 
 // The rows of a step come from servers before the step begins.
 TEST_F(VerifyReplayTest, StepsWithTablesOnServersKeepTheirBits) {
-  Write("job.pbtxt", R"(
-name: "replayed"
-model {
-  zoo: "deepfm"
-  arg { name: "fields" value: "2" }
-  arg { name: "rows" value: "40" }
-  arg { name: "dim" value: "4" }
-  arg { name: "hidden" value: "8" }
-  arg { name: "sparse" value: "1" }
-}
-data {
-  format: "csv"
-  dir: "."
-  csv {
-    train_file: "train.csv"
-    test_file: "test.csv"
-    label_column: "click"
-    positive_label: "1"
-    negative_label: "0"
-    column { name: "user" ids: 22 }
-    column { name: "item" kind: HASH ids: 18 }
-  }
-}
-optimizer { type: "adagrad" learning_rate: 0.1 }
-global_batch_size: 32
-eval_every_epochs: 0
-)");
-  std::string table = "user,item,click\n";
-  for (int i = 0; i < 400; ++i) {
-    table += absl::StrFormat("u%d,i%d,%d\n", i * 7919 % 20, i * 31 % 50, i % 3 == 0);
-  }
-  Write("train.csv", table);
-  Write("test.csv", table);
+  const std::string clicks =
+      absl::StrCat(kClicksJob, "global_batch_size: 32\neval_every_epochs: 0\n");
+  Write("job.pbtxt", clicks);
+  Write("train.csv", ClicksFile(400));
   const std::string output =
       Compare("tables", {"--servers=2", "--workers=2"}, {"--mode=pserver", "--epochs=1"});
   EXPECT_THAT(output, HasSubstr("tables on the servers"));
   EXPECT_GT(ComparedIn(output), 10);
   // Tables that only servers have: the trainers receive the rows of each batch.
-  std::string job = ReadWholeFile(Path("job.pbtxt"));
+  std::string job = clicks;
   job.replace(job.find("model {"), 7, "model { arg { name: \"distributed\" value: \"1\" }");
   Write("job.pbtxt", job);
   const std::string rows =
