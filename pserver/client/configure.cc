@@ -98,6 +98,7 @@ StatusOr<std::vector<ConfigureReply>> JobConfigurator::Configure(const PsOptimiz
     codec::FillOptimizer(optimizer, request.mutable_optimizer());
     FillSlices(tables_, i, &request);
     FillOptions(options_, &request);
+    request.set_each_step_once(options_.rules.each_step_once && !tables_.sync());
     FillTables(tables_, static_cast<int>(i), static_cast<int>(servers.size()), &request);
     TD_RETURN_IF_ERROR(caller_.CallAndWait(*servers[i], rpc::PserverCall::kConfigure, request,
                                            &replies[i], options_.patience.start_timeout));

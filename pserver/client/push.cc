@@ -174,8 +174,12 @@ void Pusher::Number(std::span<PushPart> parts) {
 }
 
 std::shared_ptr<PushGroup> Pusher::GroupOf(const std::vector<PushPart>& parts) const {
-  if (!parts_.tables.sync() || parts_.tables.tables().empty()) return nullptr;
-  return std::make_shared<PushGroup>(parts);
+  if (!parts_.tables.sync()) {
+    if (!parts_.options.rules.each_step_once) return nullptr;
+    return std::make_shared<PushGroup>(parts, PushGroup::Joins::kAll);
+  }
+  if (parts_.tables.tables().empty()) return nullptr;
+  return std::make_shared<PushGroup>(parts, PushGroup::Joins::kRows);
 }
 
 void Pusher::SendAll(std::vector<PushPart> pushes, PullParts pulls, const PushCall& like,

@@ -7,7 +7,8 @@
 
 namespace tandem::ps {
 
-PushGroup::PushGroup(const std::vector<PushPart>& parts) : expected_(parts.size()) {
+PushGroup::PushGroup(const std::vector<PushPart>& parts, Joins joins)
+    : joins_(joins), expected_(parts.size()) {
   for (const PushPart& part : parts) {
     if (HasRows(part)) row_servers_.insert(part.server);
   }
@@ -42,8 +43,14 @@ bool PushGroup::Reject(std::shared_ptr<PushCall> call) {
 std::set<size_t> PushGroup::RejectedBy() const {
   MutexLock lock(mu_);
   std::set<size_t> servers;
-  for (const auto& call : rejected_) servers.insert(call->part.server);
+  for (const auto& call : rejected_) {
+    if (call->part.header.origin_server == 0) servers.insert(call->part.server);
+  }
   return servers;
+}
+
+bool PushGroup::JoinsOthers(const PushPart& part) const {
+  return joins_ == Joins::kAll || HasRows(part);
 }
 
 // Only messages in progress can conflict with `resplit`. If a server accepted a message, the rows
@@ -55,12 +62,12 @@ bool PushGroup::MustWait(const std::vector<std::shared_ptr<PushCall>>& resplit,
   std::set<size_t> servers = owners.RowOwners();
   for (const size_t server : row_servers_) servers.erase(server);
   for (const auto& call : resplit) {
-    if (!HasRows(call->part)) continue;
+    if (!JoinsOthers(call->part)) continue;
     servers.merge(owners_of(call->part));
     servers.insert(call->part.server);
   }
   const auto meets = [&](const PushCall* call) {
-    if (!HasRows(call->part)) return false;
+    if (!JoinsOthers(call->part)) return false;
     std::set<size_t> of_call = owners_of(call->part);
     of_call.insert(call->part.server);
     return std::any_of(of_call.begin(), of_call.end(),

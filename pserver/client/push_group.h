@@ -1,4 +1,5 @@
-// The messages of one push of a sync step. Servers may reject some of the messages.
+// The messages of one push of a step, if buckets move between steps. Servers may reject some of the
+// messages.
 #pragma once
 
 #include <functional>
@@ -16,10 +17,12 @@ namespace tandem::ps {
 
 // Records the states of the messages of one push.
 //
-// A server accepts rows of a table only once per step and trainer. Before the client sends rejected
-// rows to another server, the client must therefore know which of its messages that server
-// rejected. The client waits for no further messages: a server may reply to an accepted message
-// only after all trainers have made the step.
+// Sync: a server accepts rows of a table only once per step and trainer. With
+// PsJobRules::each_step_once: a server that has a message of a step counts the step, so the message
+// must have all contents of the step for this server. Before the client sends rejected contents to
+// another server, the client must therefore know which of its messages that server rejected. The
+// client waits for no further messages: a server may reply to an accepted message only after all
+// trainers have made the step.
 //
 // States of a message: expected, in progress, then ended or rejected. After TakeRejected, a
 // rejected message is in progress again, or its contents become new messages.
@@ -30,9 +33,11 @@ namespace tandem::ps {
 class PushGroup {
  public:
   using OwnersOf = std::function<std::set<size_t>(const PushPart&)>;
+  // The rejected messages that must reach their new owner as one message: those with rows, or all.
+  enum class Joins : uint8_t { kRows, kAll };
 
   // Expects one message for each part.
-  explicit PushGroup(const std::vector<PushPart>& parts);
+  PushGroup(const std::vector<PushPart>& parts, Joins joins);
 
   void Expect(size_t messages);
   // Records that the message is now in progress. REQUIRES: a message is expected.
@@ -42,6 +47,7 @@ class PushGroup {
   // Records that a server rejected the message of `call`. Returns true if the caller must find the
   // new owners and then call TakeRejected. Returns false if another caller already does so.
   bool Reject(std::shared_ptr<PushCall> call);
+  // Returns the servers of the rejected messages, without servers that are gone.
   std::set<size_t> RejectedBy() const;
 
   struct Rejected {
@@ -68,10 +74,13 @@ class PushGroup {
                             const std::set<size_t>& owners);
 
  private:
-  // Returns whether rows of `resplit` could reach a server to which another message is in progress.
+  bool JoinsOthers(const PushPart& part) const;
+  // Returns whether contents of `resplit` that must be joined with others could reach a server to
+  // which another message is in progress.
   bool MustWait(const std::vector<std::shared_ptr<PushCall>>& resplit, const OwnerMap& owners,
                 const OwnersOf& owners_of) const TD_REQUIRES(mu_);
 
+  const Joins joins_;
   mutable Mutex mu_;
   size_t expected_ TD_GUARDED_BY(mu_);
   std::vector<const PushCall*> in_progress_ TD_GUARDED_BY(mu_);

@@ -86,11 +86,16 @@ void PushResplitter::OnGone(std::shared_ptr<PushCall> push, const Status& why) {
     const std::set<size_t> owners = Owners(push->part, *now);
     // A push without rows is needed only by a server that has rows.
     const std::set<size_t> missed_by = owners.empty() ? now->RowOwners() : owners;
-    if (missed_by.contains(push->part.server)) return push->done(why);
+    if (missed_by.contains(push->part.server)) {
+      if (push->group != nullptr) push->group->End(*push, why);
+      return push->done(why);
+    }
     push->deadline = caller_.Now() + options_.patience.call_timeout();
     push->part.header.origin_server = static_cast<int>(push->part.server) + 1;
     push->part.header.origin_sequence = push->part.header.sequence;
-    Resplit({push}, *now);
+    if (push->group == nullptr) return Resplit({push}, *now);
+    push->stale = true;
+    OnMoved(push, why);
   });
 }
 
@@ -153,8 +158,11 @@ StatusOr<std::vector<PushPart>> PushResplitter::Split(const Calls& pushes,
     TD_RETURN_IF_ERROR(
         pusher_.AppendRows({{table, merged.ids, merged.values.data()}}, owners, all, parts));
   }
+  // A server that has the step already ignores a message with the number of another server.
+  const auto gone = std::ranges::find_if(
+      pushes, [](const auto& push) { return push->part.header.origin_server != 0; });
   for (PushPart& part : parts) {
-    part.header = pushes[0]->part.header;
+    part.header = (gone == pushes.end() ? pushes[0] : *gone)->part.header;
     part.header.generation = owners.generations[part.server];
   }
   return parts;

@@ -24,6 +24,7 @@ void FillMap(const MapAnswer& answer, ExchangeMapReply* reply) {
   reply->set_frozen_for(answer.frozen_for + 1);
   reply->set_version(answer.version);
   reply->set_sync(answer.sync);
+  reply->set_each_step_once(answer.each_step_once);
 }
 
 }  // namespace
@@ -55,11 +56,13 @@ Status ShowMap(const ExchangeMapRequest& request, bool reader, Shard& shard,
 }
 
 Status FreezeBuckets(const FreezeBucketsRequest& request, Shard& shard, FreezeBucketsReply* reply) {
-  FreezeRequest order{.buckets = {request.bucket().begin(), request.bucket().end()},
-                      .target = static_cast<int>(std::min<uint32_t>(request.target(), INT32_MAX)),
-                      .address = request.target_address(),
-                      .lease = LeaseOf(request.lease_ms()),
-                      .step = request.step()};
+  FreezeRequest order{
+      .buckets = {request.bucket().begin(), request.bucket().end()},
+      .target = static_cast<int>(std::min<uint32_t>(request.target(), INT32_MAX)),
+      .address = request.target_address(),
+      .lease = LeaseOf(request.lease_ms()),
+      .step = request.step(),
+      .trainer_steps = {request.trainer_step().begin(), request.trainer_step().end()}};
   if (request.over()) order.lease = Duration::zero();
   TD_ASSIGN_OR_RETURN(const BucketMigration parcel,
                       shard.migrations().Freeze(request.job(), order));

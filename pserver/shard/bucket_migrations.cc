@@ -13,19 +13,31 @@
 
 namespace tandem::pserver {
 
-bool BucketMigrations::Idle() const {
-  return state_.sync() && !state_.params->ServesAny() && moves_.offered.empty();
+bool BucketMigrations::Serves() const {
+  return state_.params->ServesAny() || !moves_.offered.empty();
 }
 
 bool BucketMigrations::AtItsStep() const {
-  return frozen_.order && frozen_.order->step == state_.version;
+  TD_REQUIRE(BetweenSteps());
+  if (!frozen_.order) return false;
+  return state_.sync() ? frozen_.order->step == state_.version
+                       : frozen_.boundary.Reached(state_.trainers);
 }
 
 // Sync: a step cannot begin on the target before the target knows whether the source released the
 // offered buckets. After a release, the target owns the buckets from this step on.
-bool BucketMigrations::StepHeld() const {
-  if (!state_.sync()) return false;
+bool BucketMigrations::NextStepHeld() const {
+  TD_REQUIRE(state_.sync());
   return !moves_.offered.empty() || AtItsStep();
+}
+
+bool BucketMigrations::StepHeld(const PushHead& head) const {
+  if (!BetweenSteps()) return false;
+  if (state_.sync()) return head.step == state_.version && NextStepHeld();
+  const int trainer = head.caller.trainer;
+  const bool is_new = !head.once || head.step >= state_.trainers[trainer].once_steps;
+  if (is_new && !moves_.offered.empty()) return true;
+  return frozen_.order && !(head.once && frozen_.boundary.Admits(trainer, head.step));
 }
 
 bool BucketMigrations::GaveAllRows() const {
@@ -55,7 +67,7 @@ Status BucketMigrations::CheckFreeze(const FreezeRequest& request) const {
         "--replication=async of the pserver does not support moves of rows, because the loss of a "
         "move would leave two owners [TD4038]; hint: use --replication=quorum");
   }
-  if (request.target < 0 || (request.target == index && !state_.sync())) {
+  if (request.target < 0 || (request.target == index && !BetweenSteps())) {
     return InvalidArgument(
         "pserver %d cannot move row buckets to pserver %d: the request names an invalid target",
         index, request.target);
@@ -92,11 +104,15 @@ StatusOr<BucketMigration> BucketMigrations::Freeze(const std::string& job,
     return Unavailable(
         "other row buckets are being transferred from this server; hint: try again later");
   }
+  if (frozen_.order && !request.trainer_steps.empty() && state_.config.each_step_once) {
+    TD_RETURN_IF_ERROR(frozen_.boundary.Agree(request.trainer_steps, state_.trainers));
+  }
   frozen_.until = state_.clock.Now() + request.lease;
   Thaw();
-  if (frozen_.moves.empty() || (state_.sync() && !AtItsStep())) {
+  if (frozen_.moves.empty() || (BetweenSteps() && !AtItsStep())) {
     BucketMigration none{.source = state_.options.index};
     none.version = state_.version;
+    if (state_.config.each_step_once) none.trainer_steps = OnceSteps(state_.trainers);
     return none;
   }
   StatusOr<BucketMigration> migration =
@@ -114,8 +130,10 @@ Status BucketMigrations::Begin(const FreezeRequest& request) {
         "the request moves row buckets before step %d, but this server is already at step %d",
         DisplayStep(request.step), DisplayStep(state_.version));
   }
+  StepBoundary boundary;
+  boundary.BeginAt(state_.trainers);
   if (request.target == state_.options.index) {
-    frozen_ = {.order = request, .moves = {}, .until = {}};
+    frozen_ = {.order = request, .moves = {}, .until = {}, .boundary = boundary};
     return OkStatus();
   }
   for (const int b : request.buckets) {
@@ -125,9 +143,9 @@ Status BucketMigrations::Begin(const FreezeRequest& request) {
   Note(MoveBegunRecord{moves});
   moves_.Begin(moves);
   for (const int b : request.buckets) {
-    if (!state_.sync()) state_.params->Keep(b, false);
+    if (!BetweenSteps()) state_.params->Keep(b, false);
   }
-  frozen_ = {.order = request, .moves = std::move(moves), .until = {}};
+  frozen_ = {.order = request, .moves = std::move(moves), .until = {}, .boundary = boundary};
   return OkStatus();
 }
 
@@ -136,7 +154,7 @@ void BucketMigrations::Thaw() {
     for (const BucketMove& move : frozen_.moves) state_.params->Keep(move.bucket, true);
     frozen_ = {};
   }
-  if (state_.sync() && !frozen_.order && !state_.journal.replaying()) TakeBack();
+  if (BetweenSteps() && !frozen_.order && !state_.journal.replaying()) TakeBack();
 }
 
 // Gives cancelled moves new ownership epochs, so that the targets learn of the cancellation.
@@ -154,7 +172,7 @@ StatusOr<BucketMap> BucketMigrations::Release(const std::string& job,
   // If the moves are complete, this call repeats an earlier call.
   if (moves_.AreOver(moves)) return moves_.map;
   Thaw();
-  if (frozen_.moves != moves || (state_.sync() && !AtItsStep())) {
+  if (frozen_.moves != moves || (BetweenSteps() && !AtItsStep())) {
     return Aborted(
         "the migration of these row buckets has ended: its lease expired, or pserver %d was "
         "restarted; the buckets are still on that server",
@@ -215,7 +233,7 @@ Status BucketMigrations::Offer(const std::string& job, const BucketMigration& mi
   TD_RETURN_IF_ERROR(CheckOffer(migration));
   TD_RETURN_IF_ERROR(Take(migration));
   // From now on, the offer prevents the begin of the step, so the freeze is no longer needed.
-  if (state_.sync()) frozen_ = {};
+  if (BetweenSteps()) frozen_ = {};
   Note(MoveOfferedRecord{std::make_shared<BucketMigration>(migration)});
   return OkStatus();
 }
@@ -227,12 +245,26 @@ Status BucketMigrations::CheckOffer(const BucketMigration& migration) const {
         "rebalance --add=HOST:PORT",
         state_.options.index);
   }
-  return state_.sync() ? CheckOfferStep(migration) : OkStatus();
+  if (state_.sync()) return CheckOfferStep(migration);
+  return state_.config.each_step_once ? CheckOfferSteps(migration) : OkStatus();
+}
+
+Status BucketMigrations::CheckOfferSteps(const BucketMigration& migration) const {
+  if (!Serves()) return OkStatus();  // this server takes over the steps of the source
+  const bool asked = frozen_.order && frozen_.moves.empty() && moves_.offered.empty();
+  if (asked && AtItsStep() && migration.trainer_steps == OnceSteps(state_.trainers) &&
+      state_.clock.Now() < frozen_.until) {
+    return OkStatus();
+  }
+  return Aborted(
+      "row buckets of pserver %d arrive, but this server does not wait for these buckets, or the "
+      "two servers have different steps of a trainer",
+      migration.source);
 }
 
 Status BucketMigrations::CheckOfferStep(const BucketMigration& migration) const {
   if (Idle() && state_.version <= migration.version) return OkStatus();
-  const bool asked = frozen_.order && frozen_.moves.empty() && StepHeld() &&
+  const bool asked = frozen_.order && frozen_.moves.empty() && NextStepHeld() &&
                      moves_.offered.empty() && state_.params->step().NothingGathered();
   if (asked && state_.version == migration.version && state_.clock.Now() < frozen_.until) {
     return OkStatus();
@@ -244,7 +276,7 @@ Status BucketMigrations::CheckOfferStep(const BucketMigration& migration) const 
 }
 
 Status BucketMigrations::Take(const BucketMigration& migration) {
-  const bool idle = Idle();
+  const bool idle = Idle(), serves_nothing = !Serves();
   for (const BucketMove& m : migration.moves) TD_RETURN_IF_ERROR(DropBucket(m.bucket));
   Status taken = UnpackMigration(migration, idle, state_);
   if (!taken.ok()) {
@@ -252,22 +284,31 @@ Status BucketMigrations::Take(const BucketMigration& migration) {
     return taken;
   }
   moves_.Offer(migration.moves);
-  for (const ServerPushState& mark : migration.marks) TakeMark(mark, migration.source);
+  for (const ServerPushState& mark : migration.marks) {
+    TakeMark(mark, migration.source, serves_nothing);
+  }
   return OkStatus();
 }
 
 // Copies the incarnation and the progress of a trainer from the source of the buckets.
-void BucketMigrations::TakeMark(const ServerPushState& mark, int source) {
+// `serves_nothing`: this server had no buckets, so it has the trainer's steps of the source.
+void BucketMigrations::TakeMark(const ServerPushState& mark, int source, bool serves_nothing) {
   if (mark.server != state_.options.index) AddMark(mark, moves_.inherited);
   const int trainer = mark.mark.trainer;
   if (mark.server != source || trainer < 0 || trainer >= state_.config.trainers) return;
   TrainerRegistry::Trainer& t = state_.trainers[trainer];
   if (mark.mark.incarnation > t.incarnation) t.Replace(mark.mark.incarnation, state_.version);
+  if (serves_nothing) {
+    // This server may know a later incarnation, which then has no steps on the source.
+    const bool same = mark.mark.incarnation == t.incarnation;
+    t.once_steps = mark.mark.steps;
+    t.once_adopted = same ? mark.mark.adopted : mark.mark.steps;
+    t.rolled_back = same && mark.mark.rolled_back;
+  }
   if (mark.mark.incarnation != t.incarnation) return;
   t.completed |= mark.mark.completed;
   if (mark.pushes != 0) t.last_step = std::max(t.last_step, mark.last_step);
   if (t.pushes == 0) t.pushes = mark.pushes;
-  if (t.once_steps == 0) t.once_steps = mark.mark.steps;  // a server that had no rows before
 }
 
 Status BucketMigrations::Refuse(const std::string& job, bool refuse) {
@@ -297,7 +338,7 @@ void BucketMigrations::LearnMoves(const BucketMap& known) {
   const MoveState::Decided decided = moves_.Learn(known, state_.options.index);
   for (const int bucket : decided.mine) state_.params->Keep(bucket, true);
   for (const int bucket : decided.others) ForgetBucket(bucket);
-  if (!decided.mine.empty() && state_.sync()) ++moves_.generation;
+  if (!decided.mine.empty() && BetweenSteps()) ++moves_.generation;
 }
 
 StatusOr<MapAnswer> BucketMigrations::Learn(const BucketMap& known) {
@@ -333,6 +374,7 @@ MapAnswer BucketMigrations::Answer() const {
   if (!frozen_.moves.empty()) answer.frozen_for = frozen_.order->target;
   answer.version = state_.version;
   answer.sync = state_.sync();
+  answer.each_step_once = state_.config.each_step_once;
   return answer;
 }
 
@@ -361,7 +403,7 @@ Status BucketMigrations::CheckGeneration(const PushHead& head) const {
 }
 
 Status BucketMigrations::CheckStepHeld(const PushHead& head) const {
-  if (head.step != state_.version || !StepHeld()) return OkStatus();
+  if (!StepHeld(head)) return OkStatus();
   return OutOfRange(
       "trainer %d: push %d cannot be applied yet, because row buckets move before step %d; hint: "
       "send the push again later",
@@ -370,6 +412,9 @@ Status BucketMigrations::CheckStepHeld(const PushHead& head) const {
 
 StatusOr<bool> BucketMigrations::TakenElsewhere(const PushHead& head) const {
   TD_REQUIRE(head.origin_server != 0);
+  // When the rows moved, both servers had the same steps of the trainer. A message of a later step
+  // has all contents for this server.
+  if (head.once) return head.step < state_.trainers[head.caller.trainer].once_steps;
   const int server = head.origin_server - 1;
   const SequenceWindow* taken =
       moves_.Inherited(server, head.caller.trainer, head.caller.incarnation);

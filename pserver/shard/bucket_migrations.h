@@ -6,6 +6,9 @@
 // In sync mode, buckets migrate between two steps, while neither server accepts pushes of the
 // second step. Rows then have the same version on both servers, and no gathered gradients have to
 // migrate. A server takes part in at most one migration before each step.
+//
+// With ShardConfig::each_step_once, buckets migrate between two steps of each trainer
+// (StepBoundary). Both servers then have the same steps of each trainer.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +18,7 @@
 
 #include "pserver/shard/log/delta_base.h"
 #include "pserver/shard/shard_state.h"
+#include "pserver/shard/trainers/step_boundary.h"
 #include "pserver/state/bucket_move.h"
 #include "pserver/state/move_state.h"
 
@@ -65,8 +69,8 @@ class BucketMigrations {
   // OUT_OF_RANGE: the sender partitioned the push for another generation of this server, and must
   // partition the push again.
   Status CheckGeneration(const PushHead& head) const;
-  // OUT_OF_RANGE: in sync mode, buckets move before the step of the push, so the server does not
-  // accept the push now.
+  // OUT_OF_RANGE: buckets move before the step of the push, so the server does not accept the push
+  // now. Always OK if buckets do not move between steps.
   Status CheckStepHeld(const PushHead& head) const;
   // Returns whether `head.origin_server`, which received the push before this server, accepted the
   // push. FAILED_PRECONDITION: this server does not know the answer.
@@ -86,14 +90,16 @@ class BucketMigrations {
     std::optional<FreezeRequest> order;  // request of the freeze; nullopt: nothing is frozen
     std::vector<BucketMove> moves;       // moves of the frozen buckets; empty on the target
     Time until;                          // end of the lease of the freeze
+    StepBoundary boundary;               // only with ShardConfig::each_step_once
   };
 
   Status CheckFreeze(const FreezeRequest& request) const;
   Status Begin(const FreezeRequest& request);
   Status CheckOffer(const BucketMigration& migration) const;
   Status CheckOfferStep(const BucketMigration& migration) const;
+  Status CheckOfferSteps(const BucketMigration& migration) const;
   Status Take(const BucketMigration& migration);
-  void TakeMark(const ServerPushState& mark, int source);
+  void TakeMark(const ServerPushState& mark, int source, bool serves_nothing);
   void GiveAway(const MoveReleasedRecord& record);
   Status CheckNews(const BucketMap& known) const;
   void LearnMoves(const BucketMap& known);
@@ -104,10 +110,15 @@ class BucketMigrations {
   // Removes a bucket that now belongs to another server. If the rows cannot be removed from the
   // disk, only logs a warning.
   void ForgetBucket(int bucket);
-  bool Idle() const;      // true: steps change nothing on this server; false in a_sync mode
-  bool StepHeld() const;  // true: the server rejects pushes of this step; false in a_sync mode
+  bool Serves() const;  // whether the server has a bucket, also an offered one
+  // Returns whether buckets move only between steps, while pushes wait and pulls continue.
+  bool BetweenSteps() const { return state_.sync() || state_.config.each_step_once; }
+  bool Idle() const { return state_.sync() && !Serves(); }  // true: steps change nothing here
+  // Returns whether the server rejects a push of the step now. Sync: the step is the version.
+  bool StepHeld(const PushHead& head) const;
+  bool NextStepHeld() const;  // sync: whether the server rejects pushes of the next step
   // Returns whether the shard has reached the step before which the buckets of the freeze move.
-  // Returns false if nothing is frozen. Used only in sync mode.
+  // Returns false if nothing is frozen. Used only if BetweenSteps().
   bool AtItsStep() const;
 
   ShardState& state_;

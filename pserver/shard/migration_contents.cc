@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/require.h"
+#include "pserver/shard/trainers/step_boundary.h"
 
 namespace tandem::pserver {
 namespace {
@@ -45,7 +46,9 @@ void PackMarks(const ShardState& state, const MoveState& moves, BucketMigration&
                                 .incarnation = t.incarnation,
                                 .completed = t.completed,
                                 .applied = t.taken,
-                                .steps = t.once_steps};
+                                .steps = t.once_steps,
+                                .adopted = t.once_adopted,
+                                .rolled_back = t.rolled_back};
     AddMark(
         {.server = state.options.index, .mark = mark, .pushes = t.pushes, .last_step = t.last_step},
         migration.marks);
@@ -162,7 +165,8 @@ StatusOr<BucketMigration> PackMigration(ShardState& state, const MoveState& move
                             .previous = {},
                             .slices = {},
                             .event_time_ms = state.event_time_ms,
-                            .checks = {}};
+                            .checks = {},
+                            .trainer_steps = {}};
   migration.config.slices.clear();
   std::vector<int> buckets;
   for (const BucketMove& move : frozen) {
@@ -170,6 +174,7 @@ StatusOr<BucketMigration> PackMigration(ShardState& state, const MoveState& move
   }
   TD_RETURN_IF_ERROR(PackRows(state, buckets, migration));
   if (state.sync()) PackPrevious(state, buckets, migration);
+  if (state.config.each_step_once) migration.trainer_steps = OnceSteps(state.trainers);
   TD_ASSIGN_OR_RETURN(migration.slices, state.params->slices().Migrations(frozen, state.sync()));
   PackMarks(state, moves, migration);
   return migration;

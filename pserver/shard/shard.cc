@@ -100,6 +100,14 @@ StatusOr<ConfigureResult> Shard::Configure(const CallerId& caller, const ShardCo
           "trainers, and new directories for a new job",
           caller.trainer, difference, restored_ ? " in the restored checkpoint" : "");
     }
+    if (mine.each_step_once != config.each_step_once) {
+      if (migrations_.moving()) {
+        return Unavailable("row buckets are being transferred; hint: try again later");
+      }
+      mine.each_step_once = config.each_step_once;
+      // A replay of the log needs this setting, which is in the checkpoint.
+      if (options_.save_soon) options_.save_soon();
+    }
     mine.slices = std::move(state_.config.slices);
     state_.config = std::move(mine);
   }

@@ -16,12 +16,15 @@ namespace tandem::pserver {
 // A request to freeze buckets for a move to server `target`.
 struct FreezeRequest {
   std::vector<int> buckets;  // bucket numbers, ascending
-  // Index of the target server. In sync mode, the coordinator also sends the request to the target,
-  // which then accepts no pushes of the step.
+  // Index of the target server. If buckets move between steps, the coordinator also sends the
+  // request to the target, which then accepts no pushes of the step.
   int target = 0;
   std::string address;  // network address of the target
   Duration lease{};     // time until the freeze ends; zero: the freeze ends immediately
-  uint64_t step = 0;
+  uint64_t step = 0;    // sync: the step before which the buckets move
+  // ShardConfig::each_step_once: by trainer, the step before which the buckets move; empty: the
+  // coordinator does not know these steps yet.
+  std::vector<uint64_t> trainer_steps = {};
 };
 
 struct SliceMigration {
@@ -53,6 +56,8 @@ struct BucketMigration {
   // Highest event time of the pushes that the source applied; 0: unknown.
   int64_t event_time_ms = 0;
   std::map<std::string, RowChecks> checks;  // by table: the checks, if the rules are in event time
+  // ShardConfig::each_step_once: by trainer, the number of its steps that the source has.
+  std::vector<uint64_t> trainer_steps = {};
 };
 
 // The data about moves on which a global snapshot depends.
@@ -102,7 +107,7 @@ struct MapAnswer {
   bool leaving = false;
   int frozen_for = -1;  // target server of the frozen buckets; -1: no bucket is frozen
   uint64_t version = 0;
-  bool sync = false;
+  bool sync = false, each_step_once = false;
 };
 
 }  // namespace tandem::pserver

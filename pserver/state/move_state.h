@@ -30,7 +30,8 @@ void AddMark(const ServerPushState& mark, std::vector<ServerPushState>& all);
 // The moves that one server knows. Not thread-safe.
 struct MoveState {
   BucketMap map;
-  // Number of times that the server gave buckets away or, in sync mode, received buckets.
+  // Number of times that the server gave buckets away or, if buckets move between steps, received
+  // buckets.
   uint64_t generation = 0;
   // By bucket: ownership epoch of the last move that this server began.
   std::map<int, uint64_t> begun;

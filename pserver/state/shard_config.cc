@@ -170,6 +170,10 @@ Status CheckConfig(const ShardConfig& config) {
     return InvalidArgument(
         "delay_compensation has no effect in sync mode, because no gradient is stale");
   }
+  if (config.each_step_once && config.mode == UpdatePolicy::kSync) {
+    return InvalidArgument(
+        "each_step_once has no effect in sync mode, which counts each step once anyway");
+  }
   std::map<std::string, std::map<int64_t, const SliceSpec*>> by_variable;
   std::set<int> buckets;
   for (const SliceSpec& s : config.slices) {

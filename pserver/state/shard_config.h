@@ -57,6 +57,9 @@ struct ShardConfig {
   // a_sync: the strength s of the delay compensation. A gradient g of a slice becomes g + s * g * g
   // * (w - v), where w is the current value and v is the value that the trainer pulled last.
   float delay_compensation = 0;
+  // a_sync: each push has PushHeader::once. Buckets then move between the steps of the trainers. A
+  // job may begin to read a stream on servers that it already uses, so the value may change.
+  bool each_step_once = false;
 };
 
 // Checks a configuration. INVALID_ARGUMENT: a name or range is invalid, ranges overlap, or a limit
@@ -65,8 +68,8 @@ Status CheckConfig(const ShardConfig& config);
 // Checks the job of a caller. FAILED_PRECONDITION: `job` differs from `served`, the job of the
 // server.
 Status CheckJob(const std::string& job, const std::string& served);
-// Returns "" if the configurations are equal. Otherwise returns the first difference as text: "mode
-// is a_sync, was sync".
+// Returns "" if the configurations are equal, apart from each_step_once. Otherwise returns the
+// first difference as text: "mode is a_sync, was sync".
 std::string Difference(const ShardConfig& now, const ShardConfig& before);
 // Copies to `config` the settings that concern faulty pushes and lost trainers. The settings that
 // concern stored values stay.

@@ -140,6 +140,7 @@ StatusOr<BucketMigration> FromProto(const ParcelDef& def) {
   }
   parcel.has_previous = def.has_previous();
   parcel.event_time_ms = def.event_time_ms();
+  parcel.trainer_steps = {def.trainer_step().begin(), def.trainer_step().end()};
   for (const RowChecksDef& checks : def.checks()) {
     parcel.checks[checks.variable()] = FromProto(checks);
   }
@@ -170,6 +171,7 @@ void ToProto(const BucketMigration& parcel, ParcelDef* out) {
   for (const RowValues& rows : parcel.previous) ToProto(rows, out->add_previous());
   out->set_has_previous(parcel.has_previous);
   out->set_event_time_ms(parcel.event_time_ms);
+  out->mutable_trainer_step()->Add(parcel.trainer_steps.begin(), parcel.trainer_steps.end());
   for (const auto& [table, checks] : parcel.checks) {
     RowChecksDef* const def = out->add_checks();
     ToProto(checks, def);

@@ -136,6 +136,7 @@ StatusOr<ShardConfig> FromProto(const ConfigureRequest& request) {
   const uint64_t lost_ms = request.lost_after_ms() == 0 ? 900'000 : request.lost_after_ms();
   config.lost_after = std::chrono::milliseconds(std::min(lost_ms, kTimeoutMsMax));
   config.delay_compensation = request.delay_compensation();
+  config.each_step_once = request.each_step_once();
   for (const SliceDef& def : request.slice()) {
     TD_ASSIGN_OR_RETURN(SliceSpec slice, FromProto(def));
     config.slices.push_back(std::move(slice));
@@ -174,6 +175,7 @@ void ToProto(const ShardConfig& config, ConfigureRequest* request) {
   request->set_nonfinite(ToProto(config.nonfinite));
   request->set_lost_after_ms(static_cast<uint64_t>(Millis(config.lost_after)));
   request->set_delay_compensation(config.delay_compensation);
+  request->set_each_step_once(config.each_step_once);
 }
 
 StatusOr<SliceValues> FromProto(const SliceTensor& slice) {

@@ -2,6 +2,7 @@
 // are killed (stream_fixture.h). Each record has its own row of a table, from which its gradient
 // subtracts 1, so the table says how often each record was counted.
 //   TANDEM_STREAM_KILLS=N kills (20) TANDEM_STREAM_SEED=N of their times (1)
+#include <atomic>
 #include <filesystem>
 
 #include "gmock/gmock.h"
@@ -37,6 +38,50 @@ TEST_F(StreamTest, EachRecordIsCountedOnceWhoeverDies) {
   const int seed = FromEnvironment("TANDEM_STREAM_SEED", 1);
   Start("async", Launch(/*restarts=*/true), {"--mode=pserver", "--strategy.a_sync=true"});
   KillProcesses(kills, static_cast<uint32_t>(seed));
+  ExpectEachOnce();
+}
+
+// Pserver 1 gives its rows and slices away and gets some back, again and again. Some of the
+// commands are killed too.
+TEST_F(StreamTest, EachRecordIsCountedOnceWhileRowsMove) {
+  const int kills = FromEnvironment("TANDEM_STREAM_KILLS", 20);
+  const int seed = FromEnvironment("TANDEM_STREAM_SEED", 1);
+  Start("moves", Launch(/*restarts=*/true), {"--mode=pserver", "--strategy.a_sync=true"});
+  AddFile(1000);
+  AwaitCounted(500);
+  std::atomic<bool> stop = false;
+  int drained = 0, returned = 0, killed = 0;
+  std::thread mover([&] {
+    std::mt19937 random(static_cast<uint32_t>(seed));
+    const std::string log = Path("moves.log");
+    const auto record = nlohmann::json::parse(ReadWholeFile(log + "/job.json"));
+    const std::vector<std::string> servers = absl::StrSplit(record.value("pservers", ""), ',');
+    for (int n = 0; !stop; ++n) {
+      const bool drains = n % 2 == 0;
+      const Args args = drains ? Args{"drain", log, "--pserver=1"}
+                               : Args{"rebalance", log, "--add=" + servers.at(1)};
+      ChildProcess command("tandem", args, {}, Path("tandem-" + std::to_string(n)));
+      if (random() % 3 == 0) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(random() % 1000));
+        command.Signal(SIGKILL);
+        command.Wait(20);
+        ++killed;
+      } else {
+        const bool ended = command.Wait(180) == 0;
+        drained += ended && drains;
+        returned += ended && !drains;
+      }
+    }
+  });
+  KillProcesses(kills, static_cast<uint32_t>(seed));
+  stop = true;
+  mover.join();
+  std::printf(
+      "stream ledger: pserver 1 gave all away %d times and got rows %d times, %d commands "
+      "were killed\n",
+      drained, returned, killed);
+  EXPECT_GT(drained, 0);
+  EXPECT_GT(returned, 0);
   ExpectEachOnce();
 }
 

@@ -76,6 +76,8 @@ SimPlan StandbyPlanOf(uint64_t seed, UpdatePolicy mode);
 SimPlan WithReaders(SimPlan plan);
 // Makes the trainers of a plan of an a_sync job read a stream.
 SimPlan WithSource(SimPlan plan);
+// Makes buckets move in every job of the plan. `torn`: SimPlan::torn.
+SimPlan WithMoves(SimPlan plan, bool torn);
 // Returns the plan of the same job without faults, standbys and readers.
 SimPlan WithoutMischief(SimPlan plan);
 

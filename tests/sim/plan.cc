@@ -78,9 +78,7 @@ SimPlan WithSource(SimPlan plan) {
   plan.source = true;
   // A record that was acknowledged and then lost with the power would be lost for the job.
   plan.power = plan.wal_sync == WalSync::kAlways || plan.standbys != 0;
-  // A trainer that dies while buckets move may leave a server with a step of only some of its
-  // buckets, which the server cannot tell from a whole step (docs/project/guarantees.md).
-  plan.moves = false;
+  plan.moves = false;  // see WithMoves
   plan.cuts = plan.standbys == 0 && chance.Chance(0.6);
   plan.think_ms = std::max(plan.think_ms, 20);
   plan.mischief += 4 + static_cast<int>(chance.Below(8));
@@ -88,6 +86,15 @@ SimPlan WithSource(SimPlan plan) {
     plan.steps += 20;
     plan.mischief *= 2;
   }
+  return plan;
+}
+
+SimPlan WithMoves(SimPlan plan, bool torn) {
+  plan.moves = true;
+  plan.torn = torn;
+  plan.cuts = false;  // a global snapshot cannot be restored after buckets moved
+  plan.servers = torn ? 3 : 2;
+  plan.steps = plan.mischief = 60;
   return plan;
 }
 

@@ -73,8 +73,7 @@ struct Kind {
   UpdatePolicy mode;
   // true: servers log only the order of pushes; false: servers log whole pushes.
   bool replayable = false;
-  // Sync mode only. moves: whether buckets move in every job. torn: whether trainers also die
-  // during moves.
+  // moves: whether buckets move in every job. torn: whether trainers also die during moves.
   bool moves = false, torn = false;
   bool standbys = false;  // whether the servers have standbys
   bool readers = false;   // whether the job has followers of its tables and replicas
@@ -104,12 +103,7 @@ class ModeTest : public SimTest, public testing::WithParamInterface<Kind> {
     SimPlan plan = PlanOf(seed, kind.mode, kind.replayable);
     if (kind.source) plan = WithSource(plan);
     if (kind.readers) return WithReaders(plan);
-    if (!kind.moves) return plan;
-    plan.moves = true;
-    plan.torn = kind.torn;
-    plan.servers = kind.torn ? 3 : 2;
-    plan.steps = plan.mischief = 60;
-    return plan;
+    return kind.moves ? WithMoves(plan, kind.torn) : plan;
   }
 };
 
@@ -269,7 +263,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Kind{.mode = UpdatePolicy::kSync, .standbys = true, .readers = true},
                     Kind{.mode = UpdatePolicy::kASync, .standbys = true, .readers = true},
                     Kind{.mode = UpdatePolicy::kSync, .moves = true},
-                    Kind{.mode = UpdatePolicy::kSync, .moves = true, .torn = true}),
+                    Kind{.mode = UpdatePolicy::kSync, .moves = true, .torn = true},
+                    Kind{.mode = UpdatePolicy::kASync, .moves = true, .source = true},
+                    Kind{
+                        .mode = UpdatePolicy::kASync, .moves = true, .torn = true, .source = true}),
     [](const auto& info) { return Name(info.param); });
 
 }  // namespace

@@ -54,10 +54,10 @@ std::string BucketMigrator::NameOf(int server) const {
   return PserverName(server, addresses_[static_cast<size_t>(server)]);
 }
 
-Status BucketMigrator::Pause() {
+Status BucketMigrator::Pause(Duration pause) {
   const std::shared_ptr<PsEvent> over = carrier_.MakeEvent();
-  carrier_.After(std::chrono::milliseconds(20), [over] { over->Set(); });
-  if (over->WaitUntil(carrier_.Now() + options_.call_timeout)) return OkStatus();
+  carrier_.After(pause, [over] { over->Set(); });
+  if (over->WaitUntil(carrier_.Now() + pause + options_.call_timeout)) return OkStatus();
   return Cancelled("the migration of row buckets was stopped on request");
 }
 
@@ -235,15 +235,18 @@ StatusOr<BucketMigrator::MoveStep> BucketMigrator::NextStep(int source, int targ
   MoveStep at;
   BucketMap known;
   for (const int server : {source, target}) {
-    if (a_sync_) return MoveStep{};
+    if (any_time_) return MoveStep{};
     ExchangeMapReply reply;
     TD_RETURN_IF_ERROR(Exchange(server, known, options_.patience, &reply));
-    if (server == source) a_sync_ = !reply.sync();
+    if (server == source) {
+      at.once = reply.each_step_once();
+      any_time_ = !reply.sync() && !at.once;
+    }
     known.Learn(FromProto(reply.map()));
     at.step = std::max<uint64_t>(at.step, reply.version());
     at.both = reply.bucket_size() != 0 || reply.slices() != 0;
   }
-  at.step += ahead_;
+  at.step = at.once ? 0 : at.step + ahead_;
   return at;
 }
 
@@ -270,6 +273,46 @@ StatusOr<ParcelDef> BucketMigrator::Freeze(int source, int target,
   }
 }
 
+StatusOr<ParcelDef> BucketMigrator::FreezeOnce(int source, int target, FreezeBucketsRequest request,
+                                               bool both) {
+  const Time give_up = carrier_.Now() + options_.lease;
+  while (true) {
+    FreezeBucketsReply from, to;
+    if (both) TD_RETURN_IF_ERROR(Call(target, PserverCall::kFreezeBuckets, request, &to));
+    TD_RETURN_IF_ERROR(Call(source, PserverCall::kFreezeBuckets, request, &from));
+    const auto& steps = from.parcel().trainer_step();
+    const auto& others = both ? to.parcel().trainer_step() : steps;
+    if (from.parcel().move_size() != 0 && std::ranges::equal(steps, others)) {
+      return std::move(*from.mutable_parcel());
+    }
+    if (steps.size() != others.size()) {
+      return Unavailable("%s and %s know different numbers of trainers; hint: try again later",
+                         NameOf(source), NameOf(target));
+    }
+    if (carrier_.Now() >= give_up) {
+      const auto [here, there] = std::ranges::mismatch(steps, others);
+      if (here == steps.end()) return Aborted("the freeze of the row buckets ended too early");
+      return Aborted(
+          "%s has %d steps of trainer %d, but %s has %d [TD4007]; hint: migrate rows only while "
+          "trainers run",
+          NameOf(source), *here, here - steps.begin(), NameOf(target), *there);
+    }
+    // Both servers now reject later steps. They may lack earlier ones, which are on their way.
+    const bool ask = request.trainer_step_size() == 0;
+    for (int r = 0; ask && r < steps.size(); ++r) {
+      request.add_trainer_step(std::max(steps[r], others[r]));
+    }
+    if (!ask) TD_RETURN_IF_ERROR(Pause());
+  }
+}
+
+void BucketMigrator::Unfreeze(int source, int target, FreezeBucketsRequest request, bool both) {
+  request.set_over(true);
+  FreezeBucketsReply reply;
+  Call(source, PserverCall::kFreezeBuckets, request, &reply, kMayBeGone).IgnoreError();
+  if (both) Call(target, PserverCall::kFreezeBuckets, request, &reply, kMayBeGone).IgnoreError();
+}
+
 Duration BucketMigrator::TimeFor(const std::vector<int>& buckets) const {
   uint64_t bytes = 0;
   for (const int b : buckets) {
@@ -293,27 +336,22 @@ Status BucketMigrator::Move(int source, int target, const std::vector<int>& buck
     request.set_lease_ms(static_cast<uint64_t>(Millis(options_.lease + more_)));
     request.set_step(at.step);
     Time begin = carrier_.Now();
-    const StatusOr<ParcelDef> parcel = Freeze(source, target, request, at, begin);
+    const StatusOr<ParcelDef> parcel = at.once ? FreezeOnce(source, target, request, at.both)
+                                               : Freeze(source, target, request, at, begin);
     const Status delivered = parcel.ok() ? Deliver(source, target, *parcel) : parcel.status();
     if (parcel.ok()) progress.frozen = std::max(progress.frozen, carrier_.Now() - begin);
     if (delivered.ok()) {
       progress.bytes += Bytes(*parcel);
       return OkStatus();
     }
-    if (at.step != 0) {
-      const bool late = parcel.status().code() == StatusCode::kAborted;
-      if (late) ahead_ = std::min(2 * ahead_, kAheadMax);
-      request.set_over(true);
-      FreezeBucketsReply reply;
-      // If this call fails, the freeze ends with its lease.
-      Call(source, PserverCall::kFreezeBuckets, request, &reply, kMayBeGone).IgnoreError();
-      if (at.both)
-        Call(target, PserverCall::kFreezeBuckets, request, &reply, kMayBeGone).IgnoreError();
-    }
+    const bool late = parcel.status().code() == StatusCode::kAborted;
+    if (late) ahead_ = std::min(2 * ahead_, kAheadMax);
+    if (at.between()) Unfreeze(source, target, request, at.both);
     // kAborted: the source still owns the buckets. Causes: the lease of the freeze ended, a server
     // was restarted, or a server reached step at.step before the move.
     if (delivered.code() != StatusCode::kAborted || carrier_.Now() >= give_up) return delivered;
-    TD_RETURN_IF_ERROR(Pause());
+    // A trainer that is being replaced takes time. Meanwhile the other trainers make steps.
+    TD_RETURN_IF_ERROR(late && at.once ? Pause(options_.lease) : Pause());
   }
 }
 

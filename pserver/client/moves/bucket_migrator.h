@@ -4,7 +4,8 @@
 // The process that runs the migrator may be killed at any time. Each move is then either complete
 // or has no effect: the source server decides this (Shard::Migrations::Release), and trainers
 // forward its decision to the target. In sync mode, each batch moves before a step that neither the
-// source nor the target has begun.
+// source nor the target has begun. With PsJobRules::each_step_once, each batch moves when source
+// and target have the same steps of each trainer.
 #pragma once
 
 #include <cstdint>
@@ -77,16 +78,23 @@ class BucketMigrator {
              const std::function<void(const MoveProgress&)>& progress);
 
  private:
-  // The step before which a batch moves; 0: the mode is a_sync.
+  // The step before which a batch moves.
   struct MoveStep {
-    uint64_t step = 0;
+    uint64_t step = 0;  // sync; 0: the mode is a_sync
+    bool once = false;  // the job has PsJobRules::each_step_once
     bool both = false;  // the target also takes part in steps, so it must freeze too
+    bool between() const { return step != 0 || once; }
   };
   StatusOr<MoveStep> NextStep(int source, int target);
   // Freezes the buckets and returns their contents. Sets `held` to the time at which pushes began
   // to wait.
   StatusOr<ParcelDef> Freeze(int source, int target, const FreezeBucketsRequest& request,
                              const MoveStep& at, Time& held);
+  // The same with PsJobRules::each_step_once. ABORTED: the two servers have different steps of a
+  // trainer, and did not get the missing steps within options.lease.
+  StatusOr<ParcelDef> FreezeOnce(int source, int target, FreezeBucketsRequest request, bool both);
+  // Ends the freeze of both servers. If a call fails, the freeze ends with its lease.
+  void Unfreeze(int source, int target, FreezeBucketsRequest request, bool both);
   // Returns the end index of the batch that begins at index `begin`. `row_bucket_bytes`: estimated
   // bytes of a row bucket.
   size_t EndOfParcel(const BucketTransfer& transfer, size_t begin, uint64_t row_bucket_bytes) const;
@@ -99,7 +107,8 @@ class BucketMigrator {
   Status Refuse(int server, bool refuse);
   Status Exchange(int server, const BucketMap& known, Duration patience, ExchangeMapReply* reply);
   Status Tell(int server, const BucketMapDef& map);
-  Status Pause();  // pauses before a call is repeated
+  // Pauses before a call is repeated.
+  Status Pause(Duration pause = std::chrono::milliseconds(20));
   // Makes a call. Retries after connection errors for up to `patience`.
   template <typename Request, typename Reply>
   Status Call(int server, rpc::PserverCall call, const Request& request, Reply* reply,
@@ -116,8 +125,8 @@ class BucketMigrator {
   const MoverOptions options_;
   // Slice sizes in bytes, by bucket; set by Where.
   std::map<int, uint64_t> slice_bytes_;
-  Duration more_{};      // TimeFor of the batch in progress
-  bool a_sync_ = false;  // the job's mode, as reported by a server
+  Duration more_{};        // TimeFor of the batch in progress
+  bool any_time_ = false;  // buckets of the job need not move between steps
   // Number of steps between the announcement of a move and the move. Both servers must receive the
   // announcement before the step begins.
   uint64_t ahead_ = 1;

@@ -16,6 +16,8 @@ Mutant = collections.namedtuple("Mutant", "name mistake edits runs")
 
 SHARD = "pserver/shard/"
 REPLICATION = "pserver/replication/"
+CLIENT = "pserver/client/"
+MOVES = CLIENT + "moves/"
 
 
 class DoesNotFit(Exception):
@@ -71,9 +73,37 @@ MUTANTS = [
         [sim("a_sync_source", 1, 20)]),
     Mutant(
         "steps_stay", "buckets move to a new server without the steps of the trainers",
-        [Edit(SHARD + "bucket_migrations.cc",
-              "  if (t.once_steps == 0) t.once_steps = mark.mark.steps;", "  ")],
+        [Edit(SHARD + "bucket_migrations.cc", "    t.once_steps = mark.mark.steps;\n", "")],
         [Run("pserver_push_once_test", "*")]),
+    Mutant(
+        "adopted_stay", "buckets move to a new server without the steps of the trainers' older processes",
+        [Edit(SHARD + "bucket_migrations.cc",
+              "    t.once_adopted = same ? mark.mark.adopted : mark.mark.steps;\n", "")],
+        [Run("pserver_once_moves_test", "*")]),
+    Mutant(
+        "steps_apart_when_moved", "streams: buckets move between servers with different steps of a trainer",
+        [Edit(SHARD + "bucket_migrations.cc",
+              "  if (asked && AtItsStep() && migration.trainer_steps == OnceSteps(state_.trainers) &&\n",
+              "  if (asked &&\n"),
+         Edit(MOVES + "bucket_migrator.cc", " && std::ranges::equal(steps, others)) {\n", ") {\n")],
+        [Run("pserver_once_moves_test", "*"), sim("a_sync_source_moves", 32), sim("a_sync_source_torn", 9)]),
+    Mutant(
+        "target_not_split_again", "streams: a target accepts a message that was split before the move",
+        [Edit(SHARD + "bucket_migrations.cc",
+              "  if (!decided.mine.empty() && BetweenSteps()) ++moves_.generation;\n",
+              "  if (!decided.mine.empty() && state_.sync()) ++moves_.generation;\n")],
+        [Run("pserver_once_moves_test", "*"), sim("a_sync_source_torn", 69)]),
+    Mutant(
+        "messages_not_joined", "streams: a server gets the contents of a step in several messages after a move",
+        [Edit(CLIENT + "push.cc", "    if (!parts_.options.rules.each_step_once) return nullptr;\n",
+              "    if (parts_.caller.Now() != Time::min()) return nullptr;\n")],
+        [sim("a_sync_source_moves", 38)]),
+    Mutant(
+        "gone_counts_twice", "streams: a message that a server took before it stopped counts again",
+        [Edit(SHARD + "bucket_migrations.cc",
+              "  if (head.once) return head.step < state_.trainers[head.caller.trainer].once_steps;\n",
+              "  if (head.once) return false;\n")],
+        [Run("pserver_once_moves_test", "*")]),
     Mutant(
         "answers_early", "replies do not wait until their updates are logged",
         [Edit(SHARD + "shard.cc", "  options_.log->WhenLogged(std::move(done));\n", "  done(OkStatus());\n")],
@@ -100,10 +130,9 @@ MUTANTS = [
               "    state.params->Keep(m.bucket, true);\n")],
         [sim("a_sync", 9), sim("sync", 2)]),
     Mutant(
-        "moves_within_a_step", "sync: pushes are accepted while buckets move",
-        [Edit(SHARD + "bucket_migrations.cc",
-              "  if (head.step != state_.version || !StepHeld()) return OkStatus();\n",
-              "  if (head.step != state_.version || !StepHeld() || StepHeld()) return OkStatus();\n"),
+        "moves_within_a_step", "pushes are accepted while buckets move between steps",
+        [Edit(SHARD + "bucket_migrations.cc", "  if (!StepHeld(head)) return OkStatus();\n",
+              "  if (!StepHeld(head) || StepHeld(head)) return OkStatus();\n"),
          Edit(SHARD + "bucket_migrations.cc", " && state_.params->step().NothingGathered();\n", ";\n")],
         [sim("sync_moves", 9)]),
     Mutant(

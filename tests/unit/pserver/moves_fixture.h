@@ -37,6 +37,7 @@ class MovesTest : public testing::Test {
  protected:
   ShardConfig Config(int server, int servers, const std::string& optimizer = "momentum") const {
     ShardConfig config{.job = "job", .trainers = 2, .mode = mode_};
+    config.each_step_once = each_step_once_;
     config.optimizer = {optimizer, {}};
     if (optimizer == "momentum") config.optimizer.attrs["mu"] = 0.9;
     config.tables = {{.variable = "emb",
@@ -112,13 +113,14 @@ class MovesTest : public testing::Test {
   }
 
   UpdatePolicy mode_ = UpdatePolicy::kASync;
+  bool each_step_once_ = false;
   FakeClock clock_;
   Metrics metrics_;
   CpuDevice device_;
   exec::Backend backend_ = exec::Backend::Cpu();
 };
 
-// A channel that delivers the calls ExchangeMap and RefuseBuckets to the shards synchronously.
+// A channel that delivers the calls of a BucketMigrator to the shards synchronously.
 class ShardCarrier final : public ps::PsChannel {
  public:
   ShardCarrier(std::vector<Shard*> shards, const Clock& clock, std::function<void(int)> before)
@@ -130,18 +132,27 @@ class ShardCarrier final : public ps::PsChannel {
     before_(++calls_);
     Shard& shard = *shards_[static_cast<size_t>(server)];
     const std::string bytes = Flat(message);
-    if (call == rpc::PserverCall::kRefuseBuckets) {
-      RefuseBucketsRequest request;
-      ASSERT_TRUE(request.ParseFromString(bytes));
-      return take(shard.migrations().Refuse(request.job(), request.refuse()), {});
+    switch (call) {
+      case rpc::PserverCall::kRefuseBuckets:
+        return Answer<RefuseBucketsRequest, RefuseBucketsReply>(
+            bytes, take, [&](const auto& request, auto*) {
+              return shard.migrations().Refuse(request.job(), request.refuse());
+            });
+      case rpc::PserverCall::kFreezeBuckets:
+        return Answer<FreezeBucketsRequest, FreezeBucketsReply>(
+            bytes, take,
+            [&](const auto& r, auto* reply) { return FreezeBuckets(r, shard, reply); });
+      case rpc::PserverCall::kOfferBuckets:
+        return Answer<OfferBucketsRequest, OfferBucketsReply>(
+            bytes, take, [&](const auto& r, auto*) { return OfferBuckets(r, shard); });
+      case rpc::PserverCall::kReleaseBuckets:
+        return Answer<ReleaseBucketsRequest, ReleaseBucketsReply>(
+            bytes, take,
+            [&](const auto& r, auto* reply) { return ReleaseBuckets(r, shard, reply); });
+      default:
+        return Answer<ExchangeMapRequest, ExchangeMapReply>(
+            bytes, take, [&](const auto& r, auto* reply) { return ExchangeMap(r, shard, reply); });
     }
-    ExchangeMapRequest request;
-    ExchangeMapReply reply;
-    ASSERT_TRUE(request.ParseFromString(bytes));
-    const Status status = ExchangeMap(request, shard, &reply);
-    const std::string answer = reply.SerializeAsString();
-    const std::span<const std::byte> piece = std::as_bytes(std::span(answer));
-    take(status, codec::Fragments(&piece, 1));
   }
   void After(Duration /*pause*/, std::function<void()> then) override { then(); }
   Status AddServer(int /*server*/, const std::string& /*address*/) override { return OkStatus(); }
@@ -150,6 +161,16 @@ class ShardCarrier final : public ps::PsChannel {
   int calls() const { return calls_; }
 
  private:
+  template <typename Request, typename Reply, typename Handle>
+  static void Answer(const std::string& bytes, const Take& take, const Handle& handle) {
+    Request request;
+    Reply reply;
+    ASSERT_TRUE(request.ParseFromString(bytes));
+    const Status status = handle(request, &reply);
+    const std::string answer = reply.SerializeAsString();
+    const std::span<const std::byte> piece = std::as_bytes(std::span(answer));
+    take(status, codec::Fragments(&piece, 1));
+  }
   struct Event final : ps::PsEvent {
     void Set() override { set = true; }
     bool WaitUntil(Time /*deadline*/) override { return set; }

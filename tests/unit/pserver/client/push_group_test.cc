@@ -40,7 +40,7 @@ class PushGroupTest : public testing::Test {
 };
 
 TEST_F(PushGroupTest, AMessageThatMayStillArriveIsSentAgainAsItIs) {
-  PushGroup group({Rows(0), Rows(1)});
+  PushGroup group({Rows(0), Rows(1)}, PushGroup::Joins::kRows);
   const auto zero = Call(Rows(0), false), one = Call(Rows(1), false);
   group.Begin(*zero);
   group.Begin(*one);
@@ -53,7 +53,7 @@ TEST_F(PushGroupTest, AMessageThatMayStillArriveIsSentAgainAsItIs) {
 }
 
 TEST_F(PushGroupTest, RowsWaitForMessagesInProgressToTheirNewServers) {
-  PushGroup group({Rows(0), Rows(0), Rows(1)});
+  PushGroup group({Rows(0), Rows(0), Rows(1)}, PushGroup::Joins::kRows);
   const auto rejected = Call(Rows(0), true), other = Call(Rows(0), false);
   const auto far = Call(Rows(1), false);
   group.Begin(*rejected);
@@ -72,8 +72,33 @@ TEST_F(PushGroupTest, RowsWaitForMessagesInProgressToTheirNewServers) {
   EXPECT_FALSE(group.LooksAgain());
 }
 
+// Server 0 counts a step with its first message. So a message to it waits for the other one, also
+// without rows.
+TEST_F(PushGroupTest, AllMessagesOfAServerAreJoinedIfItCountsSteps) {
+  const PushPart slices{.server = 0};
+  const auto rejected = Call(slices, true), other = Call(slices, false);
+  for (const auto joins : {PushGroup::Joins::kRows, PushGroup::Joins::kAll}) {
+    PushGroup group({slices, slices}, joins);
+    group.Begin(*rejected);
+    group.Begin(*other);
+    ASSERT_TRUE(group.Reject(rejected));
+    EXPECT_EQ(Take(group).must_wait, joins == PushGroup::Joins::kAll);
+  }
+}
+
+TEST_F(PushGroupTest, AServerThatIsGoneIsNotAsked) {
+  PushGroup group({Rows(0), Rows(1)}, PushGroup::Joins::kAll);
+  const auto gone = Call(Rows(0), true), other = Call(Rows(1), true);
+  gone->part.header.origin_server = 1;
+  group.Begin(*gone);
+  group.Begin(*other);
+  group.Reject(gone);
+  group.Reject(other);
+  EXPECT_THAT(group.RejectedBy(), ElementsAre(1));
+}
+
 TEST_F(PushGroupTest, AServerWithoutRowsBeforeHoldsBackAllRows) {
-  PushGroup group({Rows(0), Rows(1)});
+  PushGroup group({Rows(0), Rows(1)}, PushGroup::Joins::kRows);
   owners_.rows.back() = 2;  // server 2 has joined and owns the last row bucket
   const auto rejected = Call(Rows(0), true), other = Call(Rows(1), false);
   group.Begin(*rejected);
@@ -85,7 +110,7 @@ TEST_F(PushGroupTest, AServerWithoutRowsBeforeHoldsBackAllRows) {
 }
 
 TEST_F(PushGroupTest, AtTheEndAllRejectedMessagesAreLate) {
-  PushGroup group({Rows(0), Rows(1)});
+  PushGroup group({Rows(0), Rows(1)}, PushGroup::Joins::kRows);
   const auto zero = Call(Rows(0), true), one = Call(Rows(1), false);
   group.Begin(*zero);
   group.Begin(*one);
@@ -101,7 +126,7 @@ TEST_F(PushGroupTest, AtTheEndAllRejectedMessagesAreLate) {
 // message. If the first message fails, server 1 must not get the other message alone.
 TEST_F(PushGroupTest, AfterAFailureNoRejectedMessageIsSentAgain) {
   for (const bool stale : {false, true}) {
-    PushGroup group({Rows(0), Rows(1)});
+    PushGroup group({Rows(0), Rows(1)}, PushGroup::Joins::kRows);
     const auto zero = Call(Rows(0), stale), one = Call(Rows(1), stale);
     group.Begin(*zero);
     group.Begin(*one);
@@ -116,7 +141,7 @@ TEST_F(PushGroupTest, AfterAFailureNoRejectedMessageIsSentAgain) {
 }
 
 TEST_F(PushGroupTest, OneLateMessageEndsAllRejectedMessages) {
-  PushGroup group({Rows(0), Rows(1)});
+  PushGroup group({Rows(0), Rows(1)}, PushGroup::Joins::kRows);
   const auto zero = Call(Rows(0), true), one = Call(Rows(1), true);
   one->deadline += std::chrono::seconds(5);
   group.Begin(*zero);
