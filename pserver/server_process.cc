@@ -152,6 +152,8 @@ class ServerProcess {
   // Number of the kFollow that this standby obeys; 0: it follows no server. Only the thread of the
   // commands uses it.
   uint64_t following_ = 0;
+  // The kBegin or kPromote that this process has obeyed. Only the thread of the commands uses it.
+  std::optional<MemberCommand> appointment_;
   std::unique_ptr<Replica> replica_;  // set by Start
   std::unique_ptr<http::HttpServer> page_, health_;
   std::unique_ptr<MemberChannel> channel_;  // null: tandemrun does not choose the role
@@ -267,6 +269,7 @@ void ServerProcess::OnCommand(const MemberCommand& command, MemberChannel& chann
     return end_.Ask({FailedPrecondition("%s", command.text), std::nullopt});
   }
   if (command.kind == Kind::kHandOver) return HandOver();
+  if (command == appointment_) return;
   if (standby == nullptr) {
     return end_.Ask({FailedPrecondition("this process is the primary already"), std::nullopt});
   }
@@ -275,6 +278,7 @@ void ServerProcess::OnCommand(const MemberCommand& command, MemberChannel& chann
     if (!status.ok()) end_.Ask({status, std::nullopt});
     return;
   }
+  appointment_ = command;
   BecomePrimary(command.kind == Kind::kBegin ? standby->Begin() : standby->Promote(command.number));
   MemberReport report = Report();
   if (report.primary) channel.Send(report);

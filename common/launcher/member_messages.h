@@ -13,7 +13,7 @@ namespace tandem {
 
 // A command of tandemrun to a member. A member follows no primary until the first kFollow. It
 // answers kReport and kHold with a MemberReport. After kBegin or kPromote, the member sends a
-// report with the number 0 as soon as it serves.
+// report with the number 0 as soon as it serves. It ignores a repetition of the same command.
 struct MemberCommand {
   enum class Kind : uint8_t {
     kReport,   // the member sends a MemberReport with the number `number`
@@ -30,6 +30,8 @@ struct MemberCommand {
   Kind kind = Kind::kReport;
   uint64_t number = 0;
   std::string text;
+
+  bool operator==(const MemberCommand&) const = default;
 };
 
 // A report of a member about its state.

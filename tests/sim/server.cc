@@ -174,6 +174,7 @@ void SimServer::OnCommand(const MemberCommand& command, const SendReport& send, 
   const bool holds = command.kind == Kind::kHold && life->standby != nullptr;
   if (command.kind == Kind::kReport || (command.kind == Kind::kHold && !holds)) return report();
   if (command.kind == Kind::kRefuse) return end(FailedPrecondition("%s", command.text));
+  if (command == life->appointment) return;
   if (life->standby == nullptr)
     return end(FailedPrecondition("the process is the primary already"));
   const auto changed = [life] {
@@ -190,6 +191,7 @@ void SimServer::OnCommand(const MemberCommand& command, const SendReport& send, 
       changed();
     });
   }
+  life->appointment = command;
   life->standby->Stop([this, life, command, send, end, changed] {
     const Status status = command.kind == Kind::kBegin
                               ? life->standby->Begin()

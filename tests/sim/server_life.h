@@ -294,6 +294,7 @@ struct SimServer::Life final : FollowerParts, std::enable_shared_from_this<Life>
   std::vector<std::function<void()>> commands;  // commands that wait until the role has changed
   std::unique_ptr<SimStandby> standby;  // a standby or replica; null: the process is the primary
   uint64_t following = 0;  // number of the kFollow that the standby obeys; 0: it follows no server
+  std::optional<MemberCommand> appointment;  // the kBegin or kPromote that the process has obeyed
 };
 
 }  // namespace tandem::pserver

@@ -72,6 +72,10 @@ bool ServerGroup::OnReport(int member, const MemberReport& report) {
   if (report.has_state && report.complete && !m.HasLostEntries()) m.furthest = report;
   had_state_ = had_state_ || report.has_state;
   if (member == primary_) term_ = std::max(term_, report.term);
+  // A member handles its commands one after the other, and answers a request after its appointment
+  // when it serves.
+  appointment_lost_ |=
+      member == primary_ && !serving_ && !report.primary && report.number > appointed_after_;
   const bool begins = member == primary_ && report.primary && !serving_;
   serving_ = serving_ || begins;
   return begins;
@@ -150,7 +154,7 @@ const MemberReport* ServerGroup::Vote(const Member& member) const {
 
 std::vector<ServerGroup::Command> ServerGroup::Next() {
   if (!refused_.empty()) return Refuse();
-  if (primary_ >= 0) return serving_ ? Gather() : std::vector<Command>();
+  if (primary_ >= 0) return serving_ ? Gather() : AppointAgain();
   std::vector<Command> commands;
   for (int m = 0; m < static_cast<int>(members_.size()); ++m) {
     if (Of(m).running && Of(m).asked < election_from_) commands.push_back(Ask(m));
@@ -228,7 +232,16 @@ std::vector<ServerGroup::Command> ServerGroup::Appoint(int member, const MemberC
   primary_ = member;
   ++choices_;
   term_ = std::max(term_, command.number);
-  return {{member, command}};
+  appointment_ = command;
+  appointment_lost_ = true;
+  return AppointAgain();
+}
+
+std::vector<ServerGroup::Command> ServerGroup::AppointAgain() {
+  TD_REQUIRE(primary_ >= 0 && !serving_);
+  if (!std::exchange(appointment_lost_, false)) return {};
+  appointed_after_ = requests_;
+  return {{primary_, appointment_}};
 }
 
 std::vector<ServerGroup::Command> ServerGroup::Refuse() {

@@ -130,6 +130,8 @@ class ServerGroup {
   // Returns the command kFollow for each running member that has not got it yet.
   std::vector<Command> Gather();
   std::vector<Command> Appoint(int member, const MemberCommand& command);
+  // Returns the command of Appoint if a report shows that it was lost, otherwise nothing.
+  std::vector<Command> AppointAgain();
   // Returns the command kRefuse, with the reason, for each running member that has not got it yet.
   std::vector<Command> Refuse();
 
@@ -137,7 +139,10 @@ class ServerGroup {
   const Options options_;
   std::vector<Member> members_;
   int primary_ = -1;
-  bool serving_ = false;  // true: the chosen member serves
+  MemberCommand appointment_;      // the command with which `primary_` was chosen
+  uint64_t appointed_after_ = 0;   // number of the last request before `appointment_`
+  bool appointment_lost_ = false;  // true: `primary_` has not got `appointment_`
+  bool serving_ = false;           // true: the chosen member serves
   bool handing_over_ = false;
   int handed_over_ = -1;    // the member whose hand-over began the present election; -1: none
   int choices_ = 0;         // number of choices of a primary since the launcher started

@@ -198,6 +198,9 @@ class Members {
     if (member.lost || member.process == 0 || member.commands.empty()) return;
     const MemberCommand command = member.commands.front();
     member.commands.pop_front();
+    const bool may_be_lost = command.kind == Command::kFollow || command.kind == Command::kBegin ||
+                             command.kind == Command::kPromote;
+    if (may_be_lost && Draw(0, 9) == 0) return;
     switch (command.kind) {
       case Command::kHold:
         member.follows = 0;
@@ -205,7 +208,6 @@ class Members {
       case Command::kReport:
         return Report(m, command.number);
       case Command::kFollow:
-        if (Draw(0, 9) == 0) return;  // it is lost on the way
         member.follows = Of(std::stoi(command.text.substr(sizeof("10.0.0.") - 1))).process;
         EXPECT_GT(command.number, member.follow_number) << "it identifies the standby";
         member.follow_number = command.number;
