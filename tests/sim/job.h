@@ -46,8 +46,8 @@ struct SimPlan {
   uint64_t keep_bytes_max = uint64_t{1} << 30;
   bool forget_previous =
       false;  // injects a bug: checkpoints lack the parameters before the last update
-  // Number of standbys of each server; 0: none. A job with standbys moves no buckets and takes no
-  // global snapshots, and its servers log whole pushes (`replayable` is false).
+  // Number of standbys of each server; 0: none. In a job with standbys, servers log whole pushes
+  // (`replayable` is false), and no server leaves the job.
   int standbys = 0;
   Replication replication = Replication::kQuorum;  // with standbys
   int think_ms = 0;                                // maximum time of a trainer between two steps
@@ -78,6 +78,8 @@ SimPlan WithReaders(SimPlan plan);
 SimPlan WithSource(SimPlan plan);
 // Makes buckets move in every job of the plan. `torn`: SimPlan::torn.
 SimPlan WithMoves(SimPlan plan, bool torn);
+// Makes buckets move between servers with standbys in every job of the plan.
+SimPlan WithMovesOfGroups(SimPlan plan);
 // Returns the plan of the same job without faults, standbys and readers.
 SimPlan WithoutMischief(SimPlan plan);
 

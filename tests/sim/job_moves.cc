@@ -13,7 +13,7 @@ using std::chrono::seconds;
 // move the buckets back, or drain a server, which leaves the job. If `spared` is not -1, only
 // slices move, and server `spared` takes no part in the move.
 void SimJob::StartMover(int spared) {
-  const auto count = static_cast<uint64_t>(servers_.size());
+  const auto count = static_cast<uint64_t>(calls_.size());
   const uint64_t spare = count - 1, step = 1 + world_.Below(count - 1);
   const uint64_t first = world_.Chance(0.5) ? spare : world_.Below(count);
   const uint64_t second = (first + step) % count;
@@ -29,7 +29,7 @@ void SimJob::StartMover(int spared) {
                        .slices_alone = spared >= 0};
   // Cuts the trainers off from the server that leaves, so they do not receive the replies to their
   // last pushes.
-  if (task.Retires(static_cast<int>(spare)) && world_.Chance(0.7)) {
+  if (Retires(task) && world_.Chance(0.7)) {
     for (int r = 0; r < plan_.trainers; ++r) {
       network_.Cut(kFirstTrainerNode + r, task.source, world_.Now() + milliseconds(300));
     }
@@ -44,7 +44,7 @@ void SimJob::StartMover(int spared) {
     const Status status = RunMover(self, task);
     if (self->dead()) return;
     world_.Note(status.ok() ? "moved" : "not moved", static_cast<uint64_t>(task.source));
-    if (status.ok() && task.Retires(static_cast<int>(servers_.size()) - 1)) Retire(task.source);
+    if (status.ok() && Retires(task)) Retire(task.source);
   });
 }
 
@@ -62,8 +62,7 @@ Status SimJob::RunMover(const std::shared_ptr<SimProcess>& process, const MoverT
   if (task.retire && task.stride == 1 && BucketsOf(task.source).empty()) {
     TD_RETURN_IF_ERROR(mover.Run({{task.target, task.source, BucketsOf(task.target)}}, count));
   }
-  if (task.Retires(static_cast<int>(servers_.size()) - 1))
-    TD_RETURN_IF_ERROR(mover.Leave(task.source));
+  if (Retires(task)) TD_RETURN_IF_ERROR(mover.Leave(task.source));
   ps::BucketTransfer there{task.source, task.target, BucketsOf(task.source)};
   std::erase_if(there.buckets, [&](int b) {
     return b % task.stride != 0 || (task.slices_alone && b < kRowBuckets);
@@ -77,11 +76,11 @@ Status SimJob::RunMover(const std::shared_ptr<SimProcess>& process, const MoverT
   return mover.Where().status();
 }
 
-std::vector<int> SimJob::BucketsOf(int index) const {
-  if (!servers_[static_cast<size_t>(index)]->alive()) return {};
+std::vector<int> SimJob::BucketsOf(int index) {
+  SimServer* const server = ServerOf(index);
+  if (server == nullptr) return {};
   const StatusOr<MapAnswer> answer =
-      servers_[static_cast<size_t>(index)]->shard().migrations().Exchange({kSimJob, 0, 0},
-                                                                          /*observer=*/true, {});
+      server->shard().migrations().Exchange({kSimJob, 0, 0}, /*observer=*/true, {});
   return answer.ok() ? answer->buckets : std::vector<int>();
 }
 
@@ -107,10 +106,11 @@ void SimJob::Retire(int index) {
 void SimJob::TellAll() {
   BucketMap all;
   for (int round = 0; round < 2; ++round) {
-    for (size_t i = 0; i < servers_.size(); ++i) {
-      if (retired_[i]) continue;
+    for (size_t i = 0; i < calls_.size(); ++i) {
+      SimServer* const server = ServerOf(static_cast<int>(i));
+      if (server == nullptr) continue;
       const auto answer =
-          servers_[i]->shard().migrations().Exchange({kSimJob, 0, 0}, /*observer=*/true, all);
+          server->shard().migrations().Exchange({kSimJob, 0, 0}, /*observer=*/true, all);
       if (answer.ok()) all.Learn(answer->map);
     }
   }
@@ -121,7 +121,7 @@ void SimJob::TellAll() {
 std::string SimJob::OwnersAreWrong(bool settled) {
   const int buckets = kRowBuckets + ledger_.slices();
   std::vector<int> owners(static_cast<size_t>(buckets), 0);
-  for (size_t i = 0; i < servers_.size(); ++i) {
+  for (size_t i = 0; i < calls_.size(); ++i) {
     for (const int b : BucketsOf(static_cast<int>(i))) ++owners[static_cast<size_t>(b)];
   }
   for (int b = 0; b < buckets; ++b) {

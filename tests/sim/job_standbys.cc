@@ -41,12 +41,18 @@ std::string DifferenceOf(const ShardSnapshot& primary, const ShardSnapshot& stan
   return MarksOf(primary) == MarksOf(standby) ? "" : "other marks of pushes";
 }
 
+// Returns whether no bucket has ever moved to the server.
+bool IsUnused(SimGroup& group) {
+  SimServer* const primary = group.primary();
+  return primary != nullptr && !primary->shard().Info().initialised;
+}
+
 }  // namespace
 
 void SimJob::MakeGroups(SimServerOptions options) {
   options.group.standbys = plan_.standbys;
   if (plan_.large_checkpoints) options.checkpoints->bytes = kLargeBytes;
-  for (int i = 0; i < plan_.servers; ++i) {
+  for (int i = 0; i < plan_.servers + plan_.moves; ++i) {
     groups_.push_back(
         std::make_unique<SimGroup>(i, options, plan_.deaths_while_damaged, world_, network_));
     addresses_.push_back(absl::StrFormat("server-%d", i));
@@ -120,6 +126,9 @@ void SimJob::HarmGroup() {
   const bool cuts = plan_.cuts && plan_.replication == Replication::kQuorum;
   if (cuts && world_.Chance(0.3)) StartCutter();
   if (cuts && world_.Chance(0.1)) KillCutter();
+  if (plan_.moves && world_.Chance(0.4)) return StartMover();
+  if (plan_.moves && world_.Chance(0.1)) return KillMover();
+  if (const std::string wrong = OwnersAreWrong(/*settled=*/false); !wrong.empty()) Fail(wrong);
   SimGroup& group = *groups_[world_.Below(groups_.size())];
   const int rank = static_cast<int>(world_.Below(static_cast<uint64_t>(plan_.trainers)));
   int member = static_cast<int>(world_.Below(static_cast<uint64_t>(group.members())));
@@ -175,8 +184,9 @@ void SimJob::HarmGroup() {
 // server in which a fault was found.
 bool SimJob::AwaitGroups() {
   const auto whole = [this] {
-    return std::all_of(groups_.begin(), groups_.end(),
-                       [](const auto& group) { return !group->wrong().empty() || group->whole(); });
+    return std::all_of(groups_.begin(), groups_.end(), [](const auto& group) {
+      return !group->wrong().empty() || IsUnused(*group) || group->whole();
+    });
   };
   if (world_.RunUntil(whole, world_.Now() + seconds(120))) return true;
   Fail("a server does not become whole again");
@@ -184,6 +194,7 @@ bool SimJob::AwaitGroups() {
 }
 
 std::string SimJob::CheckMembers(SimGroup& group) {
+  if (IsUnused(group)) return "";
   const StatusOr<ShardSnapshot> image = group.primary()->shard().checkpoints().Take();
   if (!image.ok()) return ToString(image.status());
   for (int m = 0; m < group.members(); ++m) {
@@ -207,9 +218,12 @@ void SimJob::CheckGroups() {
     if (!group.wrong().empty()) return Fail(group.wrong());
     const std::string wrong = CheckMembers(group);
     if (!wrong.empty()) return Fail(absl::StrFormat("server %d: %s", i, wrong));
-    before.push_back(ParametersOf(*group.primary()->shard().checkpoints().Take()));
+    before.push_back(IsUnused(group)
+                         ? std::vector<float>()
+                         : ParametersOf(*group.primary()->shard().checkpoints().Take()));
   }
   for (const auto& group : groups_) {
+    if (IsUnused(*group)) continue;
     if (world_.Chance(0.5)) {
       group->Restart(/*power=*/true);
       continue;
@@ -235,6 +249,7 @@ void SimJob::CheckGroups() {
     if (!group.wrong().empty()) return Fail(group.wrong());
     const std::string wrong = CheckMembers(group);
     if (!wrong.empty()) return Fail(absl::StrFormat("server %d: %s", i, wrong));
+    if (IsUnused(group)) continue;
     images.push_back(*group.primary()->shard().checkpoints().Take());
     // The marks in a snapshot are those of the last update. A trainer may have completed later.
     const ShardInfo info = group.primary()->shard().Info();

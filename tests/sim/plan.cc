@@ -98,6 +98,15 @@ SimPlan WithMoves(SimPlan plan, bool torn) {
   return plan;
 }
 
+SimPlan WithMovesOfGroups(SimPlan plan) {
+  plan.moves = true;
+  plan.cuts = false;  // a global snapshot cannot be restored after buckets moved
+  plan.servers = 2;
+  plan.steps *= 2;
+  plan.mischief *= 2;
+  return plan;
+}
+
 SimPlan WithoutMischief(SimPlan plan) {
   plan.network = {};
   plan.mischief = 0;

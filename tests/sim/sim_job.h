@@ -46,7 +46,7 @@ class SimJob {
       source_.emplace(world_, plan.trainers, plan.steps,
                       [this](uint64_t record) { return SlotOfRecord(record); });
     }
-    retired_.resize(servers_.size());
+    retired_.resize(calls_.size());
     trainers_.resize(static_cast<size_t>(plan.trainers));
   }
   ~SimJob() {
@@ -96,16 +96,18 @@ class SimJob {
     int source, target;
     int stride;  // 1: move all buckets of the source; n: move every n-th bucket
     bool back, retire, slices_alone;
-    bool Retires(int spare) const {
-      return source == spare && stride == 1 && !back && retire && !slices_alone;
-    }
   };
+  // Returns whether the source of the move leaves the job. Servers with standbys never leave.
+  bool Retires(const MoverTask& task) const {
+    const bool spare = groups_.empty() && task.source + 1 == static_cast<int>(calls_.size());
+    return spare && task.stride == 1 && !task.back && task.retire && !task.slices_alone;
+  }
   void StartMover(int spared = -1);
   Status RunMover(const std::shared_ptr<SimProcess>& process, const MoverTask& task);
   void KillMover();
   void Retire(int index);
   void TellAll();
-  std::vector<int> BucketsOf(int index) const;  // Returns the buckets that server `index` serves.
+  std::vector<int> BucketsOf(int index);  // Returns the buckets that server `index` serves.
   std::string OwnersAreWrong(bool settled);
   // ---- Servers with standbys (job_standbys.cc) --------------------------------------------------
   void MakeGroups(SimServerOptions options);

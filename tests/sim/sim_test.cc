@@ -98,6 +98,7 @@ class ModeTest : public SimTest, public testing::WithParamInterface<Kind> {
       plan.deaths_while_damaged = FromEnvironment("TANDEM_SIM_DAMAGED", 0) != 0;
       if (kind.source) plan = WithSource(plan);
       if (kind.async) plan.replication = Replication::kAsync;
+      if (kind.moves) plan = WithMovesOfGroups(plan);
       return kind.readers ? WithReaders(plan) : plan;
     }
     SimPlan plan = PlanOf(seed, kind.mode, kind.replayable);
@@ -249,24 +250,27 @@ INSTANTIATE_TEST_SUITE_P(Bugs, SeededBugTest, testing::ValuesIn(SeededBugs()),
 
 INSTANTIATE_TEST_SUITE_P(
     Modes, ModeTest,
-    testing::Values(Kind{UpdatePolicy::kSync}, Kind{UpdatePolicy::kASync},
-                    Kind{.mode = UpdatePolicy::kSync, .replayable = true},
-                    Kind{.mode = UpdatePolicy::kASync, .replayable = true},
-                    Kind{.mode = UpdatePolicy::kSync, .standbys = true},
-                    Kind{.mode = UpdatePolicy::kASync, .standbys = true},
-                    Kind{.mode = UpdatePolicy::kASync, .standbys = true, .async = true},
-                    Kind{.mode = UpdatePolicy::kSync, .readers = true},
-                    Kind{.mode = UpdatePolicy::kASync, .readers = true},
-                    Kind{.mode = UpdatePolicy::kASync, .source = true},
-                    Kind{.mode = UpdatePolicy::kASync, .standbys = true, .source = true},
-                    Kind{.mode = UpdatePolicy::kASync, .readers = true, .source = true},
-                    Kind{.mode = UpdatePolicy::kSync, .standbys = true, .readers = true},
-                    Kind{.mode = UpdatePolicy::kASync, .standbys = true, .readers = true},
-                    Kind{.mode = UpdatePolicy::kSync, .moves = true},
-                    Kind{.mode = UpdatePolicy::kSync, .moves = true, .torn = true},
-                    Kind{.mode = UpdatePolicy::kASync, .moves = true, .source = true},
-                    Kind{
-                        .mode = UpdatePolicy::kASync, .moves = true, .torn = true, .source = true}),
+    testing::Values(
+        Kind{UpdatePolicy::kSync}, Kind{UpdatePolicy::kASync},
+        Kind{.mode = UpdatePolicy::kSync, .replayable = true},
+        Kind{.mode = UpdatePolicy::kASync, .replayable = true},
+        Kind{.mode = UpdatePolicy::kSync, .standbys = true},
+        Kind{.mode = UpdatePolicy::kASync, .standbys = true},
+        Kind{.mode = UpdatePolicy::kASync, .standbys = true, .async = true},
+        Kind{.mode = UpdatePolicy::kSync, .readers = true},
+        Kind{.mode = UpdatePolicy::kASync, .readers = true},
+        Kind{.mode = UpdatePolicy::kASync, .source = true},
+        Kind{.mode = UpdatePolicy::kASync, .standbys = true, .source = true},
+        Kind{.mode = UpdatePolicy::kASync, .readers = true, .source = true},
+        Kind{.mode = UpdatePolicy::kSync, .standbys = true, .readers = true},
+        Kind{.mode = UpdatePolicy::kASync, .standbys = true, .readers = true},
+        Kind{.mode = UpdatePolicy::kSync, .moves = true},
+        Kind{.mode = UpdatePolicy::kSync, .moves = true, .torn = true},
+        Kind{.mode = UpdatePolicy::kASync, .moves = true, .source = true},
+        Kind{.mode = UpdatePolicy::kSync, .moves = true, .standbys = true},
+        Kind{.mode = UpdatePolicy::kASync, .moves = true, .standbys = true},
+        Kind{.mode = UpdatePolicy::kASync, .moves = true, .standbys = true, .source = true},
+        Kind{.mode = UpdatePolicy::kASync, .moves = true, .torn = true, .source = true}),
     [](const auto& info) { return Name(info.param); });
 
 }  // namespace
