@@ -106,16 +106,8 @@ StatusOr<std::vector<PushPart>> Pusher::Split(const Input& input) {
   TD_RETURN_IF_ERROR(AppendRows(input.rows, *owners, owners->RowOwners(), parts));
   if (parts.empty()) return InvalidArgument("push: expected at least one gradient, got none");
   const PsOptions& options = parts_.options;
-  std::set<size_t> servers;
+  if (options.rules.each_step_once) TD_RETURN_IF_ERROR(CheckOneMessage(parts));
   for (PushPart& part : parts) {
-    // A server that has a part of a step counts the step, so a kill could lose the other parts.
-    if (!servers.insert(part.server).second && options.rules.each_step_once) {
-      return InvalidArgument(
-          "the gradients of a step for pserver %d exceed %d bytes, so the step cannot be sent in "
-          "one "
-          "message, which a stream needs [TD1004]; hint: use more pservers or a smaller batch",
-          part.server, kPushBytesMax);
-    }
     part.header = {.caller = {options.job, options.trainer, options.incarnation},
                    .step = input.step,
                    .learning_rate = input.learning_rate,
@@ -124,6 +116,19 @@ StatusOr<std::vector<PushPart>> Pusher::Split(const Input& input) {
                    .event_time_ms = input.event_time_ms};
   }
   return parts;
+}
+
+// A server that has a part of a step counts the step, so a kill could lose the other parts.
+Status CheckOneMessage(const std::vector<PushPart>& parts) {
+  std::set<size_t> servers;
+  for (const PushPart& part : parts) {
+    if (servers.insert(part.server).second) continue;
+    return InvalidArgument(
+        "the gradients of a step for pserver %d exceed %d bytes, so the step cannot be sent in one "
+        "message, which a stream needs [TD1004]; hint: use more pservers or a smaller batch",
+        part.server, kPushBytesMax);
+  }
+  return OkStatus();
 }
 
 PushPart& PartOf(size_t server, size_t room, std::vector<PushPart>& parts) {
@@ -277,7 +282,8 @@ void Pusher::OnReply(const std::shared_ptr<PushCall>& push, const Status& status
   if (HasMoved(status)) return parts_.refusals.OnMoved(push, status);
   // Only in a_sync mode: in sync mode, a drained server runs until trainers have made one step
   // after its last move.
-  if (IsGone(status) && push->part.header.origin_server == 0 && !parts_.tables.sync()) {
+  const bool first = push->part.header.origin_server == 0 || push->part.header.once;
+  if (IsGone(status) && first && !parts_.tables.sync()) {
     return parts_.refusals.OnGone(push, status);
   }
   PushResult result{.version = uint64_t{0}};

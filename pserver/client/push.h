@@ -87,6 +87,9 @@ class Pusher {
   PushNumbering numbering_;
 };
 
+// Returns INVALID_ARGUMENT if a server has several parts, because the gradients of a step are too
+// large for one message. Only for PsJobRules::each_step_once.
+Status CheckOneMessage(const std::vector<PushPart>& parts);
 // Returns the last part for `server` if `room` more bytes fit into the part; otherwise adds a new
 // part.
 PushPart& PartOf(size_t server, size_t room, std::vector<PushPart>& parts);

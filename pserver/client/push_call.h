@@ -28,6 +28,7 @@ struct PushCall {
   // rejection, the server may have accepted a delayed copy of the same bytes, so the client sends
   // the push again under the same number.
   bool stale = false;
+  bool gone = false;  // true: the server has left the job, and cannot be asked for its map
 };
 
 }  // namespace tandem::ps

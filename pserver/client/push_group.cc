@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/require.h"
+#include "pserver/client/calls.h"
 
 namespace tandem::ps {
 
@@ -36,7 +37,10 @@ bool PushGroup::Reject(std::shared_ptr<PushCall> call) {
   MutexLock lock(mu_);
   [[maybe_unused]] const size_t ended = std::erase(in_progress_, call.get());
   TD_REQUIRE(ended == 1);
+  // The other rejected messages wait for the contents of a message whose server is gone.
+  if (call->gone) gone_until_ = std::max(gone_until_, call->deadline);
   rejected_.push_back(std::move(call));
+  for (const auto& other : rejected_) other->deadline = std::max(other->deadline, gone_until_);
   return !std::exchange(looking_, true);
 }
 
@@ -44,7 +48,7 @@ std::set<size_t> PushGroup::RejectedBy() const {
   MutexLock lock(mu_);
   std::set<size_t> servers;
   for (const auto& call : rejected_) {
-    if (call->part.header.origin_server == 0) servers.insert(call->part.server);
+    if (!call->gone) servers.insert(call->part.server);
   }
   return servers;
 }
@@ -81,8 +85,11 @@ PushGroup::Rejected PushGroup::TakeRejected(Time now, bool over, const OwnerMap&
   Rejected taken;
   MutexLock lock(mu_);
   TD_REQUIRE(looking_);
-  const bool late =
-      std::ranges::any_of(rejected_, [now](const auto& call) { return now >= call->deadline; });
+  // A message of a step that waits for others does so until their calls have ended.
+  const Duration more =
+      joins_ == Joins::kAll && !in_progress_.empty() ? 2 * kGrace : Duration::zero();
+  const bool late = std::ranges::any_of(
+      rejected_, [&](const auto& call) { return now >= call->deadline + more; });
   if (late || over || !failure_.ok()) {
     taken.late.swap(rejected_);
     taken.failure = failure_;

@@ -21,8 +21,8 @@ namespace tandem::ps {
 // PsJobRules::each_step_once: a server that has a message of a step counts the step, so the message
 // must have all contents of the step for this server. Before the client sends rejected contents to
 // another server, the client must therefore know which of its messages that server rejected. The
-// client waits for no further messages: a server may reply to an accepted message only after all
-// trainers have made the step.
+// client waits for no further messages: in sync mode, a server may reply to an accepted message
+// only after all trainers have made the step.
 //
 // States of a message: expected, in progress, then ended or rejected. After TakeRejected, a
 // rejected message is in progress again, or its contents become new messages.
@@ -87,6 +87,8 @@ class PushGroup {
   std::vector<std::shared_ptr<PushCall>> rejected_ TD_GUARDED_BY(mu_);
   bool looking_ TD_GUARDED_BY(mu_) = false;
   int waits_ TD_GUARDED_BY(mu_) = 0;
+  // Latest deadline of a message whose server is gone; Time::min(): no server is gone.
+  Time gone_until_ TD_GUARDED_BY(mu_) = Time::min();
   Status failure_ TD_GUARDED_BY(mu_);                // first error with which a message ended
   std::set<size_t> row_servers_ TD_GUARDED_BY(mu_);  // servers to which rows of the group were sent
 };

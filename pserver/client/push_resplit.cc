@@ -94,7 +94,7 @@ void PushResplitter::OnGone(std::shared_ptr<PushCall> push, const Status& why) {
     push->part.header.origin_server = static_cast<int>(push->part.server) + 1;
     push->part.header.origin_sequence = push->part.header.sequence;
     if (push->group == nullptr) return Resplit({push}, *now);
-    push->stale = true;
+    push->stale = push->gone = true;
     OnMoved(push, why);
   });
 }
@@ -158,6 +158,7 @@ StatusOr<std::vector<PushPart>> PushResplitter::Split(const Calls& pushes,
     TD_RETURN_IF_ERROR(
         pusher_.AppendRows({{table, merged.ids, merged.values.data()}}, owners, all, parts));
   }
+  if (options_.rules.each_step_once) TD_RETURN_IF_ERROR(CheckOneMessage(parts));
   // A server that has the step already ignores a message with the number of another server.
   const auto gone = std::ranges::find_if(
       pushes, [](const auto& push) { return push->part.header.origin_server != 0; });

@@ -62,7 +62,8 @@ Status FreezeBuckets(const FreezeBucketsRequest& request, Shard& shard, FreezeBu
       .address = request.target_address(),
       .lease = LeaseOf(request.lease_ms()),
       .step = request.step(),
-      .trainer_steps = {request.trainer_step().begin(), request.trainer_step().end()}};
+      .trainer_steps = {request.trainer_step().begin(), request.trainer_step().end()},
+      .knows_trainer_steps = request.knows_trainer_steps()};
   if (request.over()) order.lease = Duration::zero();
   TD_ASSIGN_OR_RETURN(const BucketMigration parcel,
                       shard.migrations().Freeze(request.job(), order));

@@ -81,6 +81,12 @@ Status BucketMigrations::CheckFreeze(const FreezeRequest& request) const {
     return InvalidArgument("migration: row buckets %d to %d are out of range, expected below %d",
                            request.buckets.front(), request.buckets.back(), kBucketsMax);
   }
+  if (state_.config.each_step_once && !request.knows_trainer_steps) {
+    return FailedPrecondition(
+        "the job has a stream, so row buckets move only between the steps of each trainer, which "
+        "the "
+        "caller does not know [TD6022]; hint: use tandem of the version of the pservers");
+  }
   if (state_.sync() && request.step == 0) {
     return InvalidArgument(
         "migration: sync mode needs the step at which row buckets move, but the request names no "
@@ -155,6 +161,11 @@ void BucketMigrations::Thaw() {
     frozen_ = {};
   }
   if (BetweenSteps() && !frozen_.order && !state_.journal.replaying()) TakeBack();
+}
+
+void BucketMigrations::EndFreeze() {
+  frozen_.until = state_.clock.Now();
+  Thaw();
 }
 
 // Gives cancelled moves new ownership epochs, so that the targets learn of the cancellation.
@@ -276,7 +287,8 @@ Status BucketMigrations::CheckOfferStep(const BucketMigration& migration) const 
 }
 
 Status BucketMigrations::Take(const BucketMigration& migration) {
-  const bool idle = Idle(), serves_nothing = !Serves();
+  const bool idle = Idle(), between_steps = !migration.trainer_steps.empty();
+  const bool takes_over_steps = between_steps && !Serves();
   for (const BucketMove& m : migration.moves) TD_RETURN_IF_ERROR(DropBucket(m.bucket));
   Status taken = UnpackMigration(migration, idle, state_);
   if (!taken.ok()) {
@@ -284,21 +296,23 @@ Status BucketMigrations::Take(const BucketMigration& migration) {
     return taken;
   }
   moves_.Offer(migration.moves);
+  moves_.offered_between_steps = between_steps;
+  state_.config.each_step_once |= between_steps;
   for (const ServerPushState& mark : migration.marks) {
-    TakeMark(mark, migration.source, serves_nothing);
+    TakeMark(mark, migration.source, takes_over_steps);
   }
   return OkStatus();
 }
 
 // Copies the incarnation and the progress of a trainer from the source of the buckets.
-// `serves_nothing`: this server had no buckets, so it has the trainer's steps of the source.
-void BucketMigrations::TakeMark(const ServerPushState& mark, int source, bool serves_nothing) {
+// `takes_over_steps`: this server had no buckets, so it has the trainer's steps of the source.
+void BucketMigrations::TakeMark(const ServerPushState& mark, int source, bool takes_over_steps) {
   if (mark.server != state_.options.index) AddMark(mark, moves_.inherited);
   const int trainer = mark.mark.trainer;
   if (mark.server != source || trainer < 0 || trainer >= state_.config.trainers) return;
   TrainerRegistry::Trainer& t = state_.trainers[trainer];
   if (mark.mark.incarnation > t.incarnation) t.Replace(mark.mark.incarnation, state_.version);
-  if (serves_nothing) {
+  if (takes_over_steps) {
     // This server may know a later incarnation, which then has no steps on the source.
     const bool same = mark.mark.incarnation == t.incarnation;
     t.once_steps = mark.mark.steps;
@@ -338,7 +352,8 @@ void BucketMigrations::LearnMoves(const BucketMap& known) {
   const MoveState::Decided decided = moves_.Learn(known, state_.options.index);
   for (const int bucket : decided.mine) state_.params->Keep(bucket, true);
   for (const int bucket : decided.others) ForgetBucket(bucket);
-  if (!decided.mine.empty() && BetweenSteps()) ++moves_.generation;
+  const bool between_steps = state_.sync() || moves_.offered_between_steps;
+  if (!decided.mine.empty() && between_steps) ++moves_.generation;
 }
 
 StatusOr<MapAnswer> BucketMigrations::Learn(const BucketMap& known) {
@@ -414,7 +429,8 @@ StatusOr<bool> BucketMigrations::TakenElsewhere(const PushHead& head) const {
   TD_REQUIRE(head.origin_server != 0);
   // When the rows moved, both servers had the same steps of the trainer. A message of a later step
   // has all contents for this server.
-  if (head.once) return head.step < state_.trainers[head.caller.trainer].once_steps;
+  if (head.once && state_.config.each_step_once)
+    return head.step < state_.trainers[head.caller.trainer].once_steps;
   const int server = head.origin_server - 1;
   const SequenceWindow* taken =
       moves_.Inherited(server, head.caller.trainer, head.caller.incarnation);

@@ -64,6 +64,7 @@ class BucketMigrations {
   Status Replay(const MoveRecord& record);
   // Ends the freeze if its lease has ended. The owner calls Thaw before any use of a bucket.
   void Thaw();
+  void EndFreeze();  // ends the freeze before its lease has ended
 
   // ---- Checks of a push -------------------------------------------------------------------------
   // OUT_OF_RANGE: the sender partitioned the push for another generation of this server, and must
@@ -99,7 +100,7 @@ class BucketMigrations {
   Status CheckOfferStep(const BucketMigration& migration) const;
   Status CheckOfferSteps(const BucketMigration& migration) const;
   Status Take(const BucketMigration& migration);
-  void TakeMark(const ServerPushState& mark, int source, bool serves_nothing);
+  void TakeMark(const ServerPushState& mark, int source, bool takes_over_steps);
   void GiveAway(const MoveReleasedRecord& record);
   Status CheckNews(const BucketMap& known) const;
   void LearnMoves(const BucketMap& known);

@@ -100,14 +100,8 @@ StatusOr<ConfigureResult> Shard::Configure(const CallerId& caller, const ShardCo
           "trainers, and new directories for a new job",
           caller.trainer, difference, restored_ ? " in the restored checkpoint" : "");
     }
-    if (mine.each_step_once != config.each_step_once) {
-      if (migrations_.moving()) {
-        return Unavailable("row buckets are being transferred; hint: try again later");
-      }
-      mine.each_step_once = config.each_step_once;
-      // A replay of the log needs this setting, which is in the checkpoint.
-      if (options_.save_soon) options_.save_soon();
-    }
+    if (mine.each_step_once != config.each_step_once) migrations_.EndFreeze();
+    mine.each_step_once = config.each_step_once;
     mine.slices = std::move(state_.config.slices);
     state_.config = std::move(mine);
   }
@@ -387,6 +381,7 @@ Status Shard::TakePush(const PushHead& head, PushTicket ticket, Ready& ready) {
   t.last_step = head.step;
   t.ahead = false;
   if (head.once) t.once_steps = std::max(t.once_steps, head.step + 1);
+  state_.config.each_step_once |= head.once && !state_.sync();
   ++t.pushes;
   counters_.pushes.Add(1);
   counters_.staleness.Observe(

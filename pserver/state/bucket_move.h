@@ -25,6 +25,7 @@ struct FreezeRequest {
   // ShardConfig::each_step_once: by trainer, the step before which the buckets move; empty: the
   // coordinator does not know these steps yet.
   std::vector<uint64_t> trainer_steps = {};
+  bool knows_trainer_steps = false;  // the coordinator knows ShardConfig::each_step_once
 };
 
 struct SliceMigration {

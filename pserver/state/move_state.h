@@ -37,6 +37,9 @@ struct MoveState {
   std::map<int, uint64_t> begun;
   // By offered bucket (stored, but not served yet): the ownership epoch of the offer.
   std::map<int, uint64_t> offered;
+  // Whether the newest offer moves between the steps of each trainer
+  // (BucketMigration::trainer_steps).
+  bool offered_between_steps = false;
   std::vector<ServerPushState> inherited;  // marks that arrived with buckets
   bool leaving = false;                    // true: the server accepts no more buckets
   std::vector<SliceSpec> placed;           // slices as Configure placed them; empty: unknown

@@ -58,7 +58,8 @@ struct ShardConfig {
   // * (w - v), where w is the current value and v is the value that the trainer pulled last.
   float delay_compensation = 0;
   // a_sync: each push has PushHeader::once. Buckets then move between the steps of the trainers. A
-  // job may begin to read a stream on servers that it already uses, so the value may change.
+  // job may begin to read a stream on servers that it already uses. So Configure changes the value,
+  // and a push with PushHeader::once, or an offer of such a job, sets it to true.
   bool each_step_once = false;
 };
 

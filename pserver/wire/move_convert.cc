@@ -188,6 +188,7 @@ StatusOr<MoveState> FromProto(const MovesMeta& meta) {
   state.offered = EpochsOf(meta.offered());
   TD_ASSIGN_OR_RETURN(state.inherited, MarksOf(meta.mark()));
   state.leaving = meta.leaving();
+  state.offered_between_steps = meta.offered_between_steps();
   for (const SliceDef& def : meta.placed()) {
     TD_ASSIGN_OR_RETURN(SliceSpec slice, FromProto(def));
     state.placed.push_back(std::move(slice));
@@ -202,6 +203,7 @@ void ToProto(const MoveState& state, MovesMeta* out) {
   AddEpochs(state.offered, out->mutable_offered());
   AddMarks(state.inherited, out->mutable_mark());
   out->set_leaving(state.leaving);
+  out->set_offered_between_steps(state.offered_between_steps);
   for (const SliceSpec& slice : state.placed) ToProto(slice, out->add_placed());
 }
 

@@ -400,8 +400,9 @@ std::vector<ErrorCode> PserverErrors() {
        "trainer 1 is lost: no call for 60.0 s (it has not pushed yet); the other trainers wait for "
        "this trainer at step 12 [TD4006]"},
       {4007, "a wait for trainers timed out",
-       "a step or barrier is not complete in time; the message names the missing trainers",
-       "a trainer that is slow, stopped or evaluates; a step_timeout_ms that is too short",
+       "a step, a barrier or a move of rows waits for trainers; the message names them",
+       "a trainer that is slow, stopped, replaced or evaluates; a step_timeout_ms that is too "
+       "short",
        "run tandem status LOG_DIR for the missing trainers; raise --step_timeout_ms",
        "barrier \"save\": timed out after 30.0 s: trainer 2 did not arrive [TD4007]"},
       {4008, "a trainer that was replaced",

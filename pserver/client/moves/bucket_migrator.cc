@@ -232,21 +232,30 @@ Status BucketMigrator::AwaitStep() {
 // Calls the source first: the target may wait for the result of an older move, which the source
 // knows.
 StatusOr<BucketMigrator::MoveStep> BucketMigrator::NextStep(int source, int target) {
+  if (any_time_) return MoveStep{};
   MoveStep at;
   BucketMap known;
+  bool sync = false;
   for (const int server : {source, target}) {
-    if (any_time_) return MoveStep{};
     ExchangeMapReply reply;
     TD_RETURN_IF_ERROR(Exchange(server, known, options_.patience, &reply));
+    const bool serves = reply.bucket_size() != 0 || reply.slices() != 0;
     if (server == source) {
+      sync = reply.sync();
       at.once = reply.each_step_once();
-      any_time_ = !reply.sync() && !at.once;
+    } else if (serves && at.once != reply.each_step_once()) {
+      return Unavailable(
+          "%s does not know yet whether the job has a stream; hint: try again after the next step "
+          "of the trainers",
+          NameOf(at.once ? target : source));
     }
     known.Learn(FromProto(reply.map()));
     at.step = std::max<uint64_t>(at.step, reply.version());
-    at.both = reply.bucket_size() != 0 || reply.slices() != 0;
+    at.both = serves;
   }
-  at.step = at.once ? 0 : at.step + ahead_;
+  any_time_ = !sync && !at.once;
+  if (any_time_) return MoveStep{};
+  at.step = sync ? at.step + ahead_ : 0;
   return at;
 }
 
@@ -293,8 +302,8 @@ StatusOr<ParcelDef> BucketMigrator::FreezeOnce(int source, int target, FreezeBuc
       const auto [here, there] = std::ranges::mismatch(steps, others);
       if (here == steps.end()) return Aborted("the freeze of the row buckets ended too early");
       return Aborted(
-          "%s has %d steps of trainer %d, but %s has %d [TD4007]; hint: migrate rows only while "
-          "trainers run",
+          "%s has %d steps of trainer %d, but %s has %d [TD4007]; hint: wait until the trainer "
+          "runs",
           NameOf(source), *here, here - steps.begin(), NameOf(target), *there);
     }
     // Both servers now reject later steps. They may lack earlier ones, which are on their way.
@@ -335,6 +344,7 @@ Status BucketMigrator::Move(int source, int target, const std::vector<int>& buck
     request.set_target_address(addresses_[static_cast<size_t>(target)]);
     request.set_lease_ms(static_cast<uint64_t>(Millis(options_.lease + more_)));
     request.set_step(at.step);
+    request.set_knows_trainer_steps(true);
     Time begin = carrier_.Now();
     const StatusOr<ParcelDef> parcel = at.once ? FreezeOnce(source, target, request, at.both)
                                                : Freeze(source, target, request, at, begin);

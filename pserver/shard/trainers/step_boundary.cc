@@ -22,6 +22,7 @@ Status StepBoundary::Agree(const std::vector<uint64_t>& steps, const TrainerRegi
         "migration: the request names the steps of %d trainers, but the job has %d trainers",
         steps.size(), trainers.size());
   }
+  if (agreed_ && steps != steps_) return Aborted("the request names other steps than before");
   for (int r = 0; r < trainers.size(); ++r) {
     const uint64_t step = steps[static_cast<size_t>(r)];
     if (trainers[r].once_steps <= step) continue;

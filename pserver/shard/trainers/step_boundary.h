@@ -22,7 +22,8 @@ class StepBoundary {
   void BeginAt(const TrainerRegistry& trainers);
   // Sets the boundary to `steps`, which the coordinator also sends to the other server.
   // INVALID_ARGUMENT: `steps` is not for this number of trainers. ABORTED: the server has a later
-  // step of a trainer. After an error, nothing has changed.
+  // step of a trainer, or other steps were agreed since BeginAt. After an error, nothing has
+  // changed.
   Status Agree(const std::vector<uint64_t>& steps, const TrainerRegistry& trainers);
   // Returns whether Agree has set the boundary and the server has all steps before it.
   bool Reached(const TrainerRegistry& trainers) const {

@@ -74,7 +74,7 @@ MUTANTS = [
     Mutant(
         "steps_stay", "buckets move to a new server without the steps of the trainers",
         [Edit(SHARD + "bucket_migrations.cc", "    t.once_steps = mark.mark.steps;\n", "")],
-        [Run("pserver_push_once_test", "*")]),
+        [Run("pserver_once_moves_test", "*")]),
     Mutant(
         "adopted_stay", "buckets move to a new server without the steps of the trainers' older processes",
         [Edit(SHARD + "bucket_migrations.cc",
@@ -90,8 +90,8 @@ MUTANTS = [
     Mutant(
         "target_not_split_again", "streams: a target accepts a message that was split before the move",
         [Edit(SHARD + "bucket_migrations.cc",
-              "  if (!decided.mine.empty() && BetweenSteps()) ++moves_.generation;\n",
-              "  if (!decided.mine.empty() && state_.sync()) ++moves_.generation;\n")],
+              "  const bool between_steps = state_.sync() || moves_.offered_between_steps;\n",
+              "  const bool between_steps = state_.sync();\n")],
         [Run("pserver_once_moves_test", "*"), sim("a_sync_source_torn", 69)]),
     Mutant(
         "messages_not_joined", "streams: a server gets the contents of a step in several messages after a move",
@@ -101,8 +101,8 @@ MUTANTS = [
     Mutant(
         "gone_counts_twice", "streams: a message that a server took before it stopped counts again",
         [Edit(SHARD + "bucket_migrations.cc",
-              "  if (head.once) return head.step < state_.trainers[head.caller.trainer].once_steps;\n",
-              "  if (head.once) return false;\n")],
+              "    return head.step < state_.trainers[head.caller.trainer].once_steps;\n",
+              "    return false;\n")],
         [Run("pserver_once_moves_test", "*")]),
     Mutant(
         "answers_early", "replies do not wait until their updates are logged",

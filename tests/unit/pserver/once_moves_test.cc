@@ -1,5 +1,6 @@
 // Buckets that move between two shards of a job whose pushes have PushHeader::once. They move when
 // both servers have the same steps of each trainer.
+#include "absl/strings/str_cat.h"
 #include "pserver/shard/checkpoint_calls.h"
 #include "pserver/shard/migration_calls.h"
 #include "tests/unit/pserver/moves_fixture.h"
@@ -37,8 +38,14 @@ class OnceMovesTest : public MovesTest {
     TD_ASSIGN_OR_RETURN(const PushOutcome outcome, Push(shard, head, ids));
     return outcome.duplicate;
   }
-  StatusOr<BucketMigration> Freeze(Shard& shard, const std::vector<uint64_t>& steps = {}) {
-    return shard.migrations().Freeze("job", {{kBucket}, 1, "host:1", seconds(2), 0, steps});
+  static FreezeRequest Order(const std::vector<uint64_t>& steps, int target = 1) {
+    FreezeRequest order{{kBucket}, target, absl::StrCat("host:", target), seconds(2)};
+    order.trainer_steps = steps;
+    order.knows_trainer_steps = true;
+    return order;
+  }
+  static StatusOr<BucketMigration> Freeze(Shard& shard, const std::vector<uint64_t>& steps = {}) {
+    return shard.migrations().Freeze("job", Order(steps));
   }
   // Brings both servers to the same steps, and offers the bucket to server 1.
   StatusOr<BucketMigration> Offer() {
@@ -109,6 +116,7 @@ TEST_F(OnceMovesTest, AnAgreedStepMustNotBeInThePast) {
   EXPECT_EQ(Freeze(*a_, {2, 2}).status().code(), StatusCode::kAborted);
   EXPECT_EQ(Freeze(*a_, {3}).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(Freeze(*a_, {3, 2})->moves.size(), 1u);
+  EXPECT_EQ(Freeze(*a_, {4, 2}).status().code(), StatusCode::kAborted) << "other steps are agreed";
 }
 
 TEST_F(OnceMovesTest, AfterTheLeaseTrainersContinue) {
@@ -153,7 +161,7 @@ TEST_F(OnceMovesTest, AServerWithoutBucketsTakesOverTheSteps) {
   ASSERT_TRUE(a_->Greet({"job", 0, kIncarnation + 1}).ok());
   const auto c = Make(2);
   const auto freeze = [&](const std::vector<uint64_t>& steps) {
-    return a_->migrations().Freeze("job", {{kBucket}, 2, "host:2", seconds(2), 0, steps});
+    return a_->migrations().Freeze("job", Order(steps, 2));
   };
   ASSERT_TRUE(freeze({}).ok());
   const auto parcel = freeze({3, 2});
@@ -165,13 +173,46 @@ TEST_F(OnceMovesTest, AServerWithoutBucketsTakesOverTheSteps) {
   EXPECT_FALSE(*PushStep(*c, 0, 3, {Id()}, 1, kIncarnation + 1));
 }
 
+TEST_F(OnceMovesTest, ACoordinatorOfAnEarlierVersionIsRefused) {
+  FreezeRequest order = Order({});
+  order.knows_trainer_steps = false;
+  const Status refused = a_->migrations().Freeze("job", order).status();
+  EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("the job has a stream"));
+  EXPECT_FALSE(*PushStep(*a_, 1, 2, {Id()})) << "pushes do not wait";
+}
+
+// A job begins to read a stream, or no stream any more, on servers that it already uses.
+TEST_F(OnceMovesTest, ConfigureChangesHowBucketsMove) {
+  const auto configure = [&](Shard& shard, int index, bool once) {
+    each_step_once_ = once;
+    return shard.Configure({"job", 0, kIncarnation}, Config(index, 2)).status();
+  };
+  const auto is_once = [](Shard& shard) { return shard.migrations().Look("job")->each_step_once; };
+  ASSERT_TRUE(Freeze(*a_).ok());
+  ASSERT_TRUE(configure(*a_, 0, false).ok());
+  EXPECT_FALSE(is_once(*a_));
+  EXPECT_FALSE(*PushStep(*a_, 1, 2, {Id()})) << "the freeze has ended";
+  EXPECT_TRUE(is_once(*a_)) << "the push says that the job has a stream";
+  ASSERT_TRUE(configure(*a_, 0, false).ok());
+  ASSERT_TRUE(configure(*a_, 0, true).ok());
+  EXPECT_TRUE(is_once(*a_));
+  // An added server does not get Configure.
+  ASSERT_TRUE(configure(*b_, 1, false).ok());
+  ShardCarrier carrier({a_.get(), b_.get()}, clock_, [](int) {});
+  ps::BucketMigrator mover(carrier, {"host:0", "host:1"}, {});
+  EXPECT_THAT(std::string(mover.Run({{0, 1, {kBucket}}}, nullptr).message()),
+              HasSubstr("pserver 1 (host:1) does not know yet whether the job has a stream"));
+}
+
 // The coordinator waits for steps that are on their way, and names a trainer whose steps do not
 // arrive.
 TEST_F(OnceMovesTest, ACoordinatorWaitsForTheMissingSteps) {
-  bool arrives = false;
+  int left = 1'000'000;  // number of calls until the missing step arrives
   ShardCarrier carrier({a_.get(), b_.get()}, clock_, [&](int) {
     clock_.Advance(std::chrono::milliseconds(100));
-    if (arrives) (void)PushStep(*b_, 0, 2, {});
+    if (--left != 0) return;
+    EXPECT_FALSE(*PushStep(*b_, 0, 2, {}));
   });
   ps::BucketMigrator mover(carrier, {"host:0", "host:1"}, {.patience = seconds(10)});
   const Status status = mover.Run({{0, 1, {kBucket}}}, nullptr);
@@ -182,7 +223,7 @@ TEST_F(OnceMovesTest, ACoordinatorWaitsForTheMissingSteps) {
   EXPECT_TRUE(a_->Info().buckets == static_cast<size_t>(FirstBucket(1, 2)));
   EXPECT_FALSE(*PushStep(*a_, 1, 2, {Id()})) << "the freeze has ended";
   EXPECT_FALSE(*PushStep(*b_, 1, 2, {}));
-  arrives = true;
+  left = 9;  // after two ExchangeMap and six FreezeBuckets
   EXPECT_TRUE(mover.Run({{0, 1, {kBucket}}}, nullptr).ok());
   EXPECT_FALSE(*PushStep(*b_, 0, 3, {Id()}, 1));
 }

@@ -202,20 +202,5 @@ TEST_F(ShardPushOnceTest, ARepeatedRestoreIsReportedToo) {
   EXPECT_THAT(ToString(refused.status()), HasSubstr("[TD4015]"));
 }
 
-TEST_F(ShardPushOnceTest, ANewServerGetsTheStepsWithTheRows) {
-  const auto a = Start(0, 1), b = Make(1);
-  EXPECT_FALSE(*Push(*a, 1, 0, IdIn(5)));
-  EXPECT_FALSE(*Push(*a, 2, 1, IdIn(5)));
-  ASSERT_TRUE(Move(*a, *b, {5}, 1).ok());
-  EXPECT_EQ(StepsOf(*b), 2u);
-  ASSERT_TRUE(b->Greet({"job", 0, kIncarnation + 1}).ok());
-  PushHead head = Head(1, 1);
-  head.caller.incarnation = kIncarnation + 1;
-  head.once = true;
-  const auto again = MovesTest::Push(*b, head, {IdIn(5)});
-  ASSERT_TRUE(again.ok()) << again.status();
-  EXPECT_TRUE(again->duplicate);
-}
-
 }  // namespace
 }  // namespace tandem::pserver

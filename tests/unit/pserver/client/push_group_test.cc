@@ -89,12 +89,15 @@ TEST_F(PushGroupTest, AllMessagesOfAServerAreJoinedIfItCountsSteps) {
 TEST_F(PushGroupTest, AServerThatIsGoneIsNotAsked) {
   PushGroup group({Rows(0), Rows(1)}, PushGroup::Joins::kAll);
   const auto gone = Call(Rows(0), true), other = Call(Rows(1), true);
-  gone->part.header.origin_server = 1;
+  gone->gone = true;
+  gone->deadline += std::chrono::seconds(5);
   group.Begin(*gone);
   group.Begin(*other);
   group.Reject(gone);
   group.Reject(other);
   EXPECT_THAT(group.RejectedBy(), ElementsAre(1));
+  EXPECT_THAT(Take(group, kNow + std::chrono::seconds(2)).resplit, ElementsAre(gone, other))
+      << "the other message waits as long as the one whose server is gone";
 }
 
 TEST_F(PushGroupTest, AServerWithoutRowsBeforeHoldsBackAllRows) {
