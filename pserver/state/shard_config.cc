@@ -236,9 +236,9 @@ std::string Difference(const ShardConfig& now, const ShardConfig& before) {
     return absl::StrFormat("delay_compensation is %.9g, was %.9g", now.delay_compensation,
                            before.delay_compensation);
   }
-  const std::string slices = ListDifference("slice", now.slices, before.slices, SliceText);
+  std::string slices = ListDifference("slice", now.slices, before.slices, SliceText);
   if (!slices.empty()) return slices;
-  const std::string buckets = BucketDifference(now.slices, before.slices);
+  std::string buckets = BucketDifference(now.slices, before.slices);
   if (!buckets.empty()) return buckets;
   return ListDifference("table", now.tables, before.tables, TableText);
 }

@@ -348,7 +348,7 @@ Status BucketMigrator::Move(int source, int target, const std::vector<int>& buck
     Time begin = carrier_.Now();
     const StatusOr<ParcelDef> parcel = at.once ? FreezeOnce(source, target, request, at.both)
                                                : Freeze(source, target, request, at, begin);
-    const Status delivered = parcel.ok() ? Deliver(source, target, *parcel) : parcel.status();
+    Status delivered = parcel.ok() ? Deliver(source, target, *parcel) : parcel.status();
     if (parcel.ok()) progress.frozen = std::max(progress.frozen, carrier_.Now() - begin);
     if (delivered.ok()) {
       progress.bytes += Bytes(*parcel);

@@ -168,6 +168,7 @@ TEST_F(OnceMovesTest, AServerWithoutBucketsTakesOverTheSteps) {
   ASSERT_TRUE(parcel.ok()) << parcel.status();
   ASSERT_TRUE(c->migrations().Offer("job", *parcel).ok());
   ASSERT_TRUE(Tell(*c, *a_->migrations().Release("job", parcel->moves)).ok());
+  EXPECT_EQ(c->Info().trainers[0].steps, 3u);
   EXPECT_TRUE(*PushStep(*c, 0, 1, {Id()}, 1, kIncarnation + 1));
   EXPECT_TRUE(*PushStep(*c, 0, 2, {Id()}, 1, kIncarnation + 1));
   EXPECT_FALSE(*PushStep(*c, 0, 3, {Id()}, 1, kIncarnation + 1));
