@@ -301,6 +301,11 @@ Status BucketMigrations::Take(const BucketMigration& migration) {
   for (const ServerPushState& mark : migration.marks) {
     TakeMark(mark, migration.source, takes_over_steps);
   }
+  if (!between_steps) return OkStatus();
+  // This server and the buckets have these steps. A new process of a trainer may repeat one that
+  // the source has, and which the source refuses now. The process then sends the rows to this
+  // server.
+  for (TrainerRegistry::Trainer& t : state_.trainers) t.once_adopted = t.once_steps;
   return OkStatus();
 }
 
@@ -313,11 +318,9 @@ void BucketMigrations::TakeMark(const ServerPushState& mark, int source, bool ta
   TrainerRegistry::Trainer& t = state_.trainers[trainer];
   if (mark.mark.incarnation > t.incarnation) t.Replace(mark.mark.incarnation, state_.version);
   if (takes_over_steps) {
-    // This server may know a later incarnation, which then has no steps on the source.
-    const bool same = mark.mark.incarnation == t.incarnation;
     t.once_steps = mark.mark.steps;
-    t.once_adopted = same ? mark.mark.adopted : mark.mark.steps;
-    t.rolled_back = same && mark.mark.rolled_back;
+    // This server may know a later incarnation.
+    t.rolled_back = mark.mark.incarnation == t.incarnation && mark.mark.rolled_back;
   }
   if (mark.mark.incarnation != t.incarnation) return;
   t.completed |= mark.mark.completed;

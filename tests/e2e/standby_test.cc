@@ -280,61 +280,113 @@ double Percentile(std::vector<double> values, double share) {
                          static_cast<size_t>(share * static_cast<double>(values.size())))];
 }
 
-// In each round, the primary or a standby of a server is killed at a random moment. It loses its
-// directory if another member has all of its state.
-TEST_F(StandbyTest, NothingIsLostWithServersAndTheirDirectories) {
-  const int rounds = FromEnvironment("TANDEM_STANDBY_ROUNDS", 20);
-  const int seed = FromEnvironment("TANDEM_STANDBY_SEED", 1);
-  std::mt19937 random(static_cast<uint32_t>(seed));
-  constexpr int kServers = 2;
-  StartLedger(Launch(kServers, 1));
-  int fetches[kServers] = {1, 1}, directories = 0;
-  LedgerFollower follower;
-  std::vector<double> pauses;  // pauses of the trainers after the loss of a primary
-  int round = 0;
-  for (; round < rounds && !HasFailure(); ++round) {
-    const int server = static_cast<int>(random() % kServers);
-    const bool lose = random() % 4 != 0;
-    const int primary = AwaitWhole(server, lose ? fetches[server] : 0);
-    if (primary < 0) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 100));
-    const bool of_primary = random() % 10 < 7;
-    Kill(server, of_primary ? primary : 1 - primary, lose);
-    directories += lose;
-    fetches[server] = Fetches(server, 2) + lose;
-    const double pause = SecondsToNextPushes();
-    if (of_primary) pauses.push_back(pause);
-    if (round % 3 == 0) {
-      follower.Stop();
-      setenv("TANDEM_SECRET_FILE", Path(name_ + ".log/job.secret").c_str(), 1);
-      follower.Start(Servers());
+// Kills members of a job of ledger-trainers, and compares the ledgers with the servers.
+class StandbyLedgerTest : public StandbyTest {
+ protected:
+  StandbyLedgerTest() : random_(static_cast<uint32_t>(seed_)) {}
+  // In each round, the primary or a standby of a server is killed at a random moment. It loses its
+  // directory if another member has all of its state. `rounds`: number of rounds without
+  // TANDEM_STANDBY_ROUNDS.
+  void KillMembers(int rounds) {
+    rounds = FromEnvironment("TANDEM_STANDBY_ROUNDS", rounds);
+    int fetches[kServers] = {1, 1};
+    for (; rounds_ < rounds && !HasFailure(); ++rounds_) {
+      const int server = static_cast<int>(random_() % kServers);
+      const bool lose = random_() % 4 != 0;
+      const int primary = AwaitWhole(server, lose ? fetches[server] : 0);
+      if (primary < 0) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(random_() % 100));
+      const bool of_primary = random_() % 10 < 7;
+      Kill(server, of_primary ? primary : 1 - primary, lose);
+      directories_ += lose;
+      fetches[server] = Fetches(server, 2) + lose;
+      const double pause = SecondsToNextPushes();
+      if (of_primary) pauses_.push_back(pause);
+      if (rounds_ % 3 == 0) {
+        follower_.Stop();
+        setenv("TANDEM_SECRET_FILE", Path(name_ + ".log/job.secret").c_str(), 1);
+        follower_.Start(Servers());
+      }
     }
   }
-  const LedgerSum sum = Compare();
-  follower.Stop();
-  const RowMap rows = RowsOfServers();
-  follower.Drain(Servers(), rows);
-  EXPECT_TRUE(follower.status().ok()) << follower.status();
-  EXPECT_EQ(follower.followed().rows, rows) << "seed " << seed;
-  std::printf(
-      "change stream: %zu rows of the follower are those of the servers, %zu row buckets were "
-      "sent whole\n",
-      rows.size(), follower.followed().replaced);
-  std::printf(
-      "standby ledger: seed %d, %d kills, %d of them with the directory, %lld pushes acknowledged, "
-      "%lld begun alone, lost %lld, doubled %lld\n",
-      seed, round, directories, static_cast<long long>(sum.acknowledged),
-      static_cast<long long>(sum.open), static_cast<long long>(sum.lost),
-      static_cast<long long>(sum.doubled));
-  ASSERT_FALSE(pauses.empty());
-  std::printf(
-      "pause of the pushes after the loss of one of %zu primaries: p50 %.3f s, p99 %.3f s, "
-      "maximum %.3f s\n",
-      pauses.size(), Percentile(pauses, 0.5), Percentile(pauses, 0.99),
-      *std::ranges::max_element(pauses));
-  EXPECT_GT(sum.acknowledged, 100);
-  EXPECT_EQ(sum.lost, 0);
-  EXPECT_EQ(sum.doubled, 0);
+  void ExpectNothingIsLost() {
+    const LedgerSum sum = Compare();
+    follower_.Stop();
+    const RowMap rows = RowsOfServers();
+    follower_.Drain(Servers(), rows);
+    EXPECT_TRUE(follower_.status().ok()) << follower_.status();
+    EXPECT_EQ(follower_.followed().rows, rows) << "seed " << seed_;
+    std::printf(
+        "change stream: %zu rows of the follower are those of the servers, %zu row buckets were "
+        "sent whole\n",
+        rows.size(), follower_.followed().replaced);
+    std::printf(
+        "standby ledger: seed %d, %d kills, %d of them with the directory, %lld pushes "
+        "acknowledged, %lld begun alone, lost %lld, doubled %lld\n",
+        seed_, rounds_, directories_, static_cast<long long>(sum.acknowledged),
+        static_cast<long long>(sum.open), static_cast<long long>(sum.lost),
+        static_cast<long long>(sum.doubled));
+    ASSERT_FALSE(pauses_.empty());
+    std::printf(
+        "pause of the pushes after the loss of one of %zu primaries: p50 %.3f s, p99 %.3f s, "
+        "maximum %.3f s\n",
+        pauses_.size(), Percentile(pauses_, 0.5), Percentile(pauses_, 0.99),
+        *std::ranges::max_element(pauses_));
+    EXPECT_GT(sum.acknowledged, 100);
+    EXPECT_EQ(sum.lost, 0);
+    EXPECT_EQ(sum.doubled, 0);
+  }
+
+  static constexpr int kServers = 2;
+  const int seed_ = FromEnvironment("TANDEM_STANDBY_SEED", 1);
+  std::mt19937 random_;
+  LedgerFollower follower_;
+  int rounds_ = 0, directories_ = 0;
+  std::vector<double> pauses_;  // pauses of the trainers after the loss of a primary
+};
+
+TEST_F(StandbyLedgerTest, NothingIsLostWithServersAndTheirDirectories) {
+  StartLedger(Launch(kServers, 1));
+  KillMembers(20);
+  ExpectNothingIsLost();
+}
+
+// Rows and slices move to pserver 2, which has no standby and does not die, and back again. Global
+// snapshots are taken. Some of these commands are killed too.
+TEST_F(StandbyLedgerTest, NothingIsLostWhileRowsMoveAndSnapshotsAreTaken) {
+  StartLedger(Launch(kServers, 1));
+  for (int server = 0; server < kServers; ++server) ASSERT_GE(AwaitWhole(server, 1), 0);
+  const std::string log = Path(name_ + ".log"), address = "127.0.0.1:" + std::to_string(FreePort());
+  ChildProcess added("tandem-pserver",
+                     {"--listen=" + address, "--index=2", "--job=ledger",
+                      "--data_dir=" + Path("state/pserver-2"), "--durability=logged"},
+                     {{"TANDEM_SECRET_FILE", log + "/job.secret"}}, Path("pserver-2"));
+  ASSERT_TRUE(added.WaitForText("listening on", 60)) << added.Output();
+  const Args commands[] = {{"rebalance", log, "--add=" + address},
+                           {"save", log, "--snapshot"},
+                           {"drain", log, "--pserver=2"}};
+  int done[std::size(commands)] = {}, killed = 0;
+  std::atomic<bool> stop = false;
+  std::thread operators([&] {
+    std::mt19937 random(static_cast<uint32_t>(seed_));
+    const auto each_done = [&] { return std::ranges::all_of(done, [](int n) { return n > 0; }); };
+    for (size_t n = 0; n < 10'000 && (!stop || !each_done()); ++n) {
+      const size_t kind = n % std::size(commands);
+      ChildProcess command("tandem", commands[kind], {}, Path("command-" + std::to_string(n)));
+      std::this_thread::sleep_for(std::chrono::milliseconds(random() % 300));
+      const bool kills = random() % 4 == 0;
+      if (kills) command.Signal(SIGKILL);
+      killed += kills;
+      done[kind] += command.Wait(180) == 0;
+    }
+  });
+  KillMembers(8);
+  stop = true;
+  operators.join();
+  std::printf("%d moves to pserver 2, %d back, %d global snapshots, %d kills of commands\n",
+              done[0], done[2], done[1], killed);
+  for (const int count : done) EXPECT_GT(count, 0);
+  ExpectNothingIsLost();
 }
 
 TEST_F(StandbyTest, LostServersChangeNoBitOfASyncJob) {

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Runs the ledger test of standbys with many kills and lost directories
-# (tests/e2e/standby_test.cc): 1000 by default, which takes a few minutes.
+# (tests/e2e/standby_test.cc): 1000 by default, once with and once without moves of rows and global
+# snapshots. It takes about half an hour.
 #
 #   tests/long/standby.sh [ROUNDS [SEED]]
 set -euo pipefail

@@ -69,7 +69,7 @@ void SimFollower::Take(const ps::TableFollower& follower, const ps::TableChange&
   // A program may store its rows and its token together, or its rows before its token.
   if (world_.Chance(0.4)) return;
   stored_.rows = followed_.rows;
-  if (world_.Chance(0.7)) stored_.token = token;
+  if (world_.Chance(0.7) || options_.stores_together) stored_.token = token;
 }
 
 void SimFollower::NoteState(const std::string& token, const ps::TableChange& change) {

@@ -28,6 +28,10 @@ class SimFollower {
     std::vector<std::string> addresses;  // addresses of `servers`
     // Returns the history of a server's log; 0: unknown (SimServer::log_term).
     std::function<uint64_t(size_t server)> log_history;
+    // Whether the program always stores its rows and its token together. It must do so if a server
+    // may lose acknowledged pushes with its power: the server accepts an earlier token, and the
+    // program would keep rows of the lost pushes.
+    bool stores_together = false;
   };
   // The rows of the row buckets that the program had from a server when it had all changes of the
   // server up to an entry of the server's log.

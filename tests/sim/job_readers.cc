@@ -48,6 +48,8 @@ void SimJob::MakeReaders(const SimServerOptions& options) {
   for (const ps::PsTable& table : ledger_.Tables()) {
     for (int f = 0; f < plan_.followers; ++f) {
       SimFollower::Options made{.job = kSimJob, .table = table.variable};
+      made.stores_together =
+          plan_.standbys == 0 && plan_.power && plan_.wal_sync != WalSync::kAlways;
       made.node = kFirstFollowerNode + static_cast<int>(followers_.size());
       const bool replicas = !of_replicas.empty() && f % 2 == 0;
       made.servers = replicas ? of_replicas : calls_;

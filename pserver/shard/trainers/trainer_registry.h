@@ -45,7 +45,8 @@ class TrainerRegistry {
     SentNumbers numbers;     // message numbers that pushes of the trainer reported
     uint64_t lost_pushes = 0;
     // Number of the trainer's steps in pushes with PushHeader::once, and this number when the
-    // incarnation began. An older incarnation has pushed all steps below `once_adopted`.
+    // incarnation began or when buckets moved to the server. A push of a step below `once_adopted`
+    // has no effect.
     uint64_t once_steps = 0, once_adopted = 0;
     // true: the shard was restored after the incarnation began, so that the incarnation continues
     // after steps that the shard does not have. Only for trainers with once_steps.

@@ -76,9 +76,9 @@ MUTANTS = [
         [Edit(SHARD + "bucket_migrations.cc", "    t.once_steps = mark.mark.steps;\n", "")],
         [Run("pserver_once_moves_test", "*")]),
     Mutant(
-        "adopted_stay", "buckets move to a new server without the steps of the trainers' older processes",
+        "repeated_after_move", "streams: a step that the source of a move had is counted again by its target",
         [Edit(SHARD + "bucket_migrations.cc",
-              "    t.once_adopted = same ? mark.mark.adopted : mark.mark.steps;\n", "")],
+              "  for (TrainerRegistry::Trainer& t : state_.trainers) t.once_adopted = t.once_steps;\n", "")],
         [Run("pserver_once_moves_test", "*")]),
     Mutant(
         "steps_apart_when_moved", "streams: buckets move between servers with different steps of a trainer",

@@ -155,6 +155,23 @@ TEST_F(OnceMovesTest, ARestartedTargetStillWaits) {
   EXPECT_FALSE(*PushStep(*later, 0, 3, {Id()}, 1));
 }
 
+// Server 0 has step 2 of an older process, and server 1 has it of the new process. The message of
+// the new process to server 0 is on its way when the bucket moves. Server 0 refuses it, so the
+// process sends its rows to server 1.
+TEST_F(OnceMovesTest, ARepeatedStepHasNoEffectAtItsNewServer) {
+  EXPECT_FALSE(*PushStep(*b_, 0, 2, {}, 0, kIncarnation + 1));
+  for (Shard* const shard : {b_.get(), a_.get()}) {
+    ASSERT_TRUE(Freeze(*shard).ok());
+    ASSERT_TRUE(Freeze(*shard, {3, 2}).ok());
+  }
+  const auto parcel = Freeze(*a_, {3, 2});
+  ASSERT_TRUE(b_->migrations().Offer("job", *parcel).ok());
+  ASSERT_TRUE(Tell(*b_, *a_->migrations().Release("job", parcel->moves)).ok());
+  EXPECT_TRUE(Waits(PushStep(*a_, 0, 2, {Id()}, 0, kIncarnation + 1)));
+  EXPECT_TRUE(*PushStep(*b_, 0, 2, {Id()}, 1, kIncarnation + 1));
+  EXPECT_FALSE(*PushStep(*b_, 0, 3, {Id()}, 1, kIncarnation + 1));
+}
+
 // A server without buckets gets the steps of the source, and the number of steps of older
 // processes: a new process repeats steps for a third server.
 TEST_F(OnceMovesTest, AServerWithoutBucketsTakesOverTheSteps) {
