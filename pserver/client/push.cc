@@ -282,8 +282,10 @@ void Pusher::OnReply(const std::shared_ptr<PushCall>& push, const Status& status
   if (HasMoved(status)) return parts_.refusals.OnMoved(push, status);
   // Only in a_sync mode: in sync mode, a drained server runs until trainers have made one step
   // after its last move.
-  const bool first = push->part.header.origin_server == 0 || push->part.header.once;
-  if (IsGone(status) && first && !parts_.tables.sync()) {
+  // Only in a stream may a second server of the same contents be gone: there the step says which
+  // server has them.
+  const bool may_ask = push->part.header.origin_server == 0 || push->part.header.once;
+  if (IsGone(status) && may_ask && !parts_.tables.sync()) {
     return parts_.refusals.OnGone(push, status);
   }
   PushResult result{.version = uint64_t{0}};

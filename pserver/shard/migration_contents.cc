@@ -47,7 +47,6 @@ void PackMarks(const ShardState& state, const MoveState& moves, BucketMigration&
                                 .completed = t.completed,
                                 .applied = t.taken,
                                 .steps = t.once_steps,
-                                .adopted = t.once_adopted,
                                 .rolled_back = t.rolled_back};
     AddMark(
         {.server = state.options.index, .mark = mark, .pushes = t.pushes, .last_step = t.last_step},

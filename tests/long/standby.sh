@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs the ledger test of standbys with many kills and lost directories
 # (tests/e2e/standby_test.cc): 1000 by default, once with and once without moves of rows and global
-# snapshots. It takes about half an hour.
+# snapshots. The test with moves took four minutes beside other work.
 #
 #   tests/long/standby.sh [ROUNDS [SEED]]
 set -euo pipefail

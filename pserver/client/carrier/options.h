@@ -90,8 +90,8 @@ struct PsJobRules {
   // for a lost trainer until it calls again.
   Duration lost_after = std::chrono::seconds(900);
   // kASync: steps are positions in the trainer's data. Each server accepts each step of this
-  // trainer once, also if a new incarnation repeats it (FirstStep in client.h). A step must be one
-  // push, unless no rows and slices move.
+  // trainer once, also if a new incarnation repeats it (FirstStep in client.h). If rows or slices
+  // move, a step must be one push.
   bool each_step_once = false;
   // kASync: the strength s of the delay compensation. A gradient g of a slice becomes g + s * g * g
   // * (w - v), where w is the current value and v is the value that the trainer pulled last.
