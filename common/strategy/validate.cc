@@ -42,6 +42,7 @@ class Validator {
     CheckHierarchical();
     CheckDeterministic();
     CheckRegime();
+    CheckLocalSteps();
     CheckFragments();
     NoteIdleKnobs();
     CheckAmpLists();
@@ -77,6 +78,7 @@ class Validator {
   void CheckHierarchical();
   void CheckDeterministic();
   void CheckRegime();
+  void CheckLocalSteps();
   void CheckFragments();
   void NoteIdleKnobs();
   void CheckAmpLists();
@@ -262,6 +264,29 @@ void Validator::CheckRegime() {
                        " exclude each other [TD1108]"),
           "keep one of them");
   }
+}
+
+// Checks localsgd in mode pserver: the pushes of a trainer have no common step.
+void Validator::CheckLocalSteps() {
+  const A_SyncConfigs& async = strategy_.a_sync_configs();
+  if (!strategy_.localsgd() || context_.mode != TrainMode::kPserver) return;
+  if (!strategy_.a_sync()) {
+    Error("localsgd",
+          absl::StrCat("localsgd: true with ", ModeText(), " contradicts a_sync: false (",
+                       origins_.Of(prefix_ + "a_sync").ToString(), ") [TD1108]"),
+          "add a_sync: true");
+  }
+  const char* const why = "trainers with localsgd send pseudo-gradients, and wait for no other one";
+  const Exclusion exclusions[] = {
+      {async.k_steps() > 0, "localsgd", "a_sync_configs.k_steps",
+       "both determine the steps between two exchanges"},
+      {async.half_async(), "localsgd", "a_sync_configs.half_async", why},
+      {async.max_staleness() >= 0, "localsgd", "a_sync_configs.max_staleness", why},
+      {async.enable_dc_asgd(), "localsgd", "a_sync_configs.enable_dc_asgd", why},
+      {strategy_.execution_strategy().use_thread_barrier(), "localsgd",
+       "execution_strategy.use_thread_barrier", "every place updates separately"},
+  };
+  for (const Exclusion& e : exclusions) Refuse(e);
 }
 
 // Checks the outer optimizer and the fragments of localsgd. With adaptive_localsgd these knobs are

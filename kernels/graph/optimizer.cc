@@ -28,6 +28,7 @@ struct OptimizerRow {
   ops::AttrMap defaults = {};  // attributes whose defaults differ from those of the operator
   // true: a gradient of 0 changes a parameter even if its slots have their initial values.
   bool moves_fresh = false;
+  bool servers_only = false;  // true: a job cannot choose the type; a mode gives it to its servers
 };
 
 // The table of optimizers. Slots are in the order of the operator's inputs after Param and Grad,
@@ -49,17 +50,28 @@ const std::vector<OptimizerRow>& Rows() {
       {"ftrl", "ftrl", {{"squared"}, {"linear"}}, UpdateScope::kElement, {}, true},
       {"lars_momentum", "lars_momentum", {{"velocity"}}, UpdateScope::kParameter},
       {"lamb", "lamb", adam, UpdateScope::kParameter},
+      {"buffered_momentum",
+       "buffered_momentum",
+       {{"velocity"}, {"sum"}, {"weight", true}, {"count", true}},
+       UpdateScope::kElement,
+       {},
+       false,
+       true},
   };
   return rows;
+}
+
+Status UnknownType(const std::string& type) {
+  return InvalidArgument("unknown optimizer \"%s\" [TD1203]%s (optimizers: %s)", type,
+                         OrDidYouMean(type, OptimizerTypes()),
+                         absl::StrJoin(OptimizerTypes(), ", "));
 }
 
 StatusOr<const OptimizerRow*> FindRow(const std::string& type) {
   for (const OptimizerRow& row : Rows()) {
     if (type == row.type) return &row;
   }
-  return InvalidArgument("unknown optimizer \"%s\" [TD1203]%s (optimizers: %s)", type,
-                         OrDidYouMean(type, OptimizerTypes()),
-                         absl::StrJoin(OptimizerTypes(), ", "));
+  return UnknownType(type);
 }
 
 std::string SlotName(const std::string& param, const SlotRow& slot) {
@@ -150,8 +162,15 @@ Status CheckExclude(const ops::AttrMap& attrs, const GradientSettings& settings,
 
 std::vector<std::string> OptimizerTypes() {
   std::vector<std::string> types;
-  for (const OptimizerRow& row : Rows()) types.push_back(row.type);
+  for (const OptimizerRow& row : Rows()) {
+    if (!row.servers_only) types.push_back(row.type);
+  }
   return types;
+}
+
+Status CheckJobOptimizer(const std::string& type) {
+  TD_ASSIGN_OR_RETURN(const OptimizerRow* row, FindRow(type));
+  return row->servers_only ? UnknownType(type) : OkStatus();
 }
 
 StatusOr<const ops::OpDef*> OptimizerOp(const std::string& type) {

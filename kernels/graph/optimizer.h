@@ -25,8 +25,13 @@ struct OptimizerSpec {
   ops::AttrMap attrs;
 };
 
-// Returns the types of all optimizers ("sgd", "momentum", "adam", ...), for messages and docs.
+// Returns the types of all optimizers that a job can choose ("sgd", "momentum", "adam", ...), for
+// messages and docs. Servers also have buffered_momentum (localsgd in mode pserver).
 std::vector<std::string> OptimizerTypes();
+
+// INVALID_ARGUMENT: a job cannot choose the optimizer type; the message names the most similar
+// type.
+Status CheckJobOptimizer(const std::string& type);
 
 // Returns the operator that implements an optimizer type. INVALID_ARGUMENT: the type is unknown;
 // the message names the most similar type.

@@ -29,6 +29,7 @@ const OpDef* const kOps[] = {
     &kBatchNormMoments,
     &kBroadcast,
     &kBroadcastParams,
+    &kBufferedMomentum,
     &kRankReduceSum,
     &kCast,
     &kCastGrad,

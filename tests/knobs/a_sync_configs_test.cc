@@ -305,7 +305,7 @@ class RegimeTest : public testing::Test {
       CHECK(exec::Initialize(t.program, 1, t.scope).ok());
       t.w = *t.scope.Declare("w", desc);
       exec::CommNode node{&t.program.ops.back(), {}, {{"w", desc, t.w.data()}}, {}};
-      node.in.push_back({"w@GRAD", desc, options.geo() ? t.w.data() : t.gradient});
+      node.in.push_back({"w@GRAD", desc, options.updates_locally() ? t.w.data() : t.gradient});
       CHECK(t.mode.training->Register(node).ok());
       const auto started = t.mode.membership->Join(t.program, t.scope, {}, 0, nullptr);
       CHECK(started.ok()) << started.status();

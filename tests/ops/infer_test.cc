@@ -169,6 +169,8 @@ TEST(Infer, RefusesBadLossScaling) {
 TEST(Infer, RefusesBadRegimes) {
   const Draw one = F32({1}), four = F32({4}), words = Of(DType::kI32, {2, 5});
   const std::vector<std::vector<Draw>> ones(5, {one}), compress = {{four}, {four}, {four}, {one}};
+  const std::vector<std::vector<Draw>> buffer = {{four}, {four}, {four}, {four},
+                                                 {one},  {one},  {one}};
   const auto with = [](std::vector<std::vector<Draw>> slots, size_t i, const Draw& other) {
     slots[i] = {other};
     return slots;
@@ -180,6 +182,9 @@ TEST(Infer, RefusesBadRegimes) {
       {"Loss", Make("adaptive_steps", with(ones, 0, four)), "Loss"},
       {"Steps", Make("adaptive_steps", with(ones, 4, four)), "Steps"},
       {"first", Make("adaptive_steps", ones, {{"init_k_steps", int64_t{17}}}), "init_k_steps=17"},
+      {"gradients", Make("buffered_momentum", buffer, {{"gradients", int64_t{0}}}), "at least 1"},
+      {"Sum", Make("buffered_momentum", with(buffer, 3, one)), "Sum"},
+      {"Weight", Make("buffered_momentum", with(buffer, 4, four)), "Weight"},
       {"Velocity", Make("dgc_compress", with(compress, 1, one)), "Velocity"},
       {"Residual", Make("dgc_compress", with(compress, 2, one)), "Residual"},
       {"Sparsity", Make("dgc_compress", with(compress, 3, four)), "Sparsity"},

@@ -296,6 +296,7 @@ constexpr Row kRows[] = {
     {"conv2d_relu", OracleConv2dRelu},
     {"conv2d_transpose", OracleConv2dTranspose},
     {"conv2d_transpose_grad", OracleConv2dTransposeGrad},
+    {"buffered_momentum", OracleBufferedMomentum},
     {"decayed_adagrad", OracleOptimizer},
     {"dgc_compress", OracleDgcCompress},
     {"dgc_update", OracleDgcUpdate},

@@ -115,6 +115,7 @@ std::vector<Value> OracleClipByNorm(const OracleArgs& a);
 // Operators of training regimes, defined in oracle_regime.cc.
 std::vector<Value> OracleEveryNth(const OracleArgs& a);
 std::vector<Value> OracleAdaptiveSteps(const OracleArgs& a);
+std::vector<Value> OracleBufferedMomentum(const OracleArgs& a);
 std::vector<Value> OracleDgcCompress(const OracleArgs& a);
 std::vector<Value> OracleDgcUpdate(const OracleArgs& a);
 

@@ -18,6 +18,27 @@ std::vector<Value> OracleEveryNth(const OracleArgs& a) {
   return {count, due};
 }
 
+// Algorithm 1 of Nguyen et al. (FedBuff), with the outer step of DiLoCo.
+std::vector<Value> OracleBufferedMomentum(const OracleArgs& a) {
+  Value p = a.in[0], velocity = a.in[2], sum = a.in[3], weight = a.in[4], count = a.in[5];
+  const double added = a[6][0];
+  weight.v[0] += added;
+  count.v[0] += 1;
+  for (size_t i = 0; i < p.v.size(); ++i) sum.v[i] += added * a[1][i];
+  if (count.v[0] < static_cast<double>(a.Get<int64_t>("gradients"))) {
+    return {p, velocity, sum, weight, count};
+  }
+  const double mu = Rounded(a, "mu"), rate = Rounded(a, "rate");
+  for (size_t i = 0; i < p.v.size(); ++i) {
+    const double g = weight.v[0] > 0 ? sum.v[i] / weight.v[0] : 0;
+    velocity.v[i] = mu * velocity.v[i] + g;
+    p.v[i] -= rate * (a.Get<bool>("use_nesterov") ? g + mu * velocity.v[i] : velocity.v[i]);
+    sum.v[i] = 0;
+  }
+  weight.v[0] = count.v[0] = 0;
+  return {p, velocity, sum, weight, count};
+}
+
 // Equation 13 of Wang and Joshi (AdaComm) with a variable learning rate. The number of steps is
 // rounded up.
 std::vector<Value> OracleAdaptiveSteps(const OracleArgs& a) {

@@ -37,6 +37,37 @@ void AddAdaptiveSteps(std::vector<OpCase>& cases) {
   }
 }
 
+// Adds a gradient to a buffer with `counted` gradients of total weight `weight`; three make a step.
+void AddBufferedMomentum(const Shape& shape, bool bench, std::vector<OpCase>& cases) {
+  struct Row {
+    double weight, counted, added;
+    bool nesterov;
+  };
+  const Row rows[] = {
+      {0, 0, 1, true},        // the first gradient: no step
+      {1, 1, 0.5, true},      // the second gradient: no step
+      {1.5, 2, 0.25, true},   // the third gradient: a step with the mean
+      {1.5, 2, 0.25, false},  // plain momentum
+      {2, 7, 1, true},        // more gradients than a step needs
+      {0, 2, 0, true},        // no gradient has a weight: the mean is 0
+      {0.5, 2, -0.5, true},   // the weights cancel: the mean is 0
+  };
+  for (const Row& r : rows) {
+    if (bench && !(r.nesterov && r.counted < 3)) continue;
+    cases.push_back({.op = "buffered_momentum",
+                     .inputs = {{F32(shape)},
+                                {F32(shape)},
+                                {F32(shape)},
+                                {F32(shape)},
+                                {One(r.weight)},
+                                {One(r.counted)},
+                                {One(r.added)}},
+                     .attrs = {{"gradients", int64_t{3}}, {"use_nesterov", r.nesterov}},
+                     .tolerance = {.rel = 1e-6, .of_max = 1e-6},
+                     .bench = bench && r.counted == 2 && r.weight > 0});
+  }
+}
+
 void AddEveryNth(std::vector<OpCase>& cases) {
   for (const int64_t n : {1, 2, 5}) {
     for (const double counted : {-3.0, -1.0, 0.0, 1.0, 4.0, 7.0}) {
@@ -100,6 +131,9 @@ std::vector<OpCase> RegimeCases() {
   std::vector<OpCase> cases;
   AddAdaptiveSteps(cases);
   AddEveryNth(cases);
+  for (const int64_t n : {0, 1, 17, 1023}) AddBufferedMomentum({n}, false, cases);
+  AddBufferedMomentum({3, 4, 5}, false, cases);
+  AddBufferedMomentum({300001}, true, cases);
   for (const int64_t n : {0, 1, 2, 17, 100, 4095, 4097, 100001}) AddCompress({n}, false, cases);
   AddCompress({3, 50, 7}, false, cases);
   AddCompress({1 << 20}, true, cases);

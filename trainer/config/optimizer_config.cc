@@ -128,8 +128,8 @@ void CheckOptimizer(const JobConfig& job, const strategy::Origins& origins,
   const auto place = [&origins](const std::string& field) {
     return origins.Of("optimizer." + field).place;
   };
-  if (const auto def = graph::OptimizerOp(config.type()); !def.ok()) {
-    diagnostics->Error(place("type"), std::string(def.status().message()));
+  if (const Status known = graph::CheckJobOptimizer(config.type()); !known.ok()) {
+    diagnostics->Error(place("type"), std::string(known.message()));
     return;
   }
   const graph::OptimizerSpec used = OptimizerSpecOf(job);

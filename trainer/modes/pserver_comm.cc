@@ -24,7 +24,8 @@ void PserverComm::ForgetStep() {
   tables_.DropAhead();
 }
 
-void PserverComm::Begin(const TensorMap& values, uint64_t version) {
+void PserverComm::Begin(const TensorMap& values, uint64_t version,
+                        const std::vector<std::vector<std::string>>& fragments) {
   TD_REQUIRE(client_ != nullptr);
   version_ = version;
   std::vector<int64_t> sizes;
@@ -32,7 +33,11 @@ void PserverComm::Begin(const TensorMap& values, uint64_t version) {
     sizes.push_back(t.numel);
     std::ranges::copy(values.at(t.variable).span<float>(), t.data);
   }
-  if (options_.geo()) geo_params_ = GeoParameters(tensors_, options_.common.ranks);
+  if (options_.regime == PsSyncMode::kGeo) {
+    geo_params_ = GeoParameters(tensors_, options_.common.ranks);
+  } else if (options_.regime == PsSyncMode::kLocalSteps) {
+    local_steps_.emplace(options_.local_steps, fragments, tensors_);
+  }
   if (options_.regime != PsSyncMode::kASync) return;
   const auto exchange = [this](const auto* push, auto* pull) { return Exchange(push, pull); };
   communicator_ =
@@ -199,7 +204,8 @@ void PserverComm::StartPushRows(exec::CommDone* done) {
 void PserverComm::StartPushPull(exec::CommDone* done) {
   const auto step = static_cast<uint64_t>(step_);
   if (options_.regime == PsSyncMode::kASync) return done->Complete(SendAndReceive());
-  if (options_.geo()) {
+  if (local_steps_) return local_steps_->AfterStep(*client_, step_, done);
+  if (options_.regime == PsSyncMode::kGeo) {
     if (++geo_pending_ < options_.geo_steps) return done->Complete(OkStatus());
     return GeoExchange(done);
   }
@@ -223,6 +229,7 @@ void PserverComm::StartPushPull(exec::CommDone* done) {
 
 Status PserverComm::Finish() {
   if (communicator_) TD_RETURN_IF_ERROR(communicator_->Finish());
+  if (local_steps_) return local_steps_->Finish(*client_, step_);
   if (geo_pending_ == 0) return OkStatus();
   exec::CommDone done;
   GeoExchange(&done);

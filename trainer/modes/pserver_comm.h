@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "trainer/modes/pserver_mode.h"
 #include "trainer/ps/async_communicator.h"
 #include "trainer/ps/geo_parameters.h"
+#include "trainer/ps/local_steps.h"
 #include "trainer/ps/ps_tables.h"
 #include "trainer/ps/stale_gradients.h"
 
@@ -44,7 +46,9 @@ class PserverComm final : public exec::CommHandler {
   // Forgets the communications of a step that was aborted.
   void ForgetStep();
   // Sets the initial parameters: `values`, which are the servers' values of version `version`.
-  void Begin(const TensorMap& values, uint64_t version);
+  // `fragments`: the names of the parameters of each fragment (PsSyncMode::kLocalSteps).
+  void Begin(const TensorMap& values, uint64_t version,
+             const std::vector<std::vector<std::string>>& fragments);
   void BeginStep(int64_t step, float learning_rate);
   void SetEventTime(int64_t ms) { event_time_ms_ = ms; }  // see StepHooks::SetEventTime
   bool looks_ahead() const { return options_.sync() && !tensors_.empty() && !tables_.empty(); }
@@ -58,8 +62,8 @@ class PserverComm final : public exec::CommHandler {
   std::string TakeWarning() { return stale_.TakeWarning(); }
   // pushes returns the number of pushes, and pulls the number of pulls of dense parameters. A push
   // or a pull to all servers counts once.
-  int64_t pushes() const { return pushes_; }
-  int64_t pulls() const { return pulls_; }
+  int64_t pushes() const { return pushes_ + (local_steps_ ? local_steps_->pushes() : 0); }
+  int64_t pulls() const { return pulls_ + (local_steps_ ? local_steps_->pulls() : 0); }
 
  private:
   enum class Node : uint8_t { kPullRows, kPushRows, kExchange };
@@ -90,8 +94,9 @@ class PserverComm final : public exec::CommHandler {
   float learning_rate_ = 0;
   int64_t event_time_ms_ = 0;
   uint64_t version_ = 0;  // version of the servers' parameters after the last step; sync mode only
-  GeoParameters geo_params_;  // local parameters and differences; geo mode only
-  int64_t geo_pending_ = 0;   // steps since the last exchange of geo mode
+  GeoParameters geo_params_;               // local parameters and differences; geo mode only
+  int64_t geo_pending_ = 0;                // steps since the last exchange of geo mode
+  std::optional<LocalSteps> local_steps_;  // absent: not kLocalSteps
   std::atomic<int64_t> pushes_{0}, pulls_{0};
   StaleGradients stale_{options_.common.optimizer};
   // Declared after the members above, because its destructor waits for calls that use these

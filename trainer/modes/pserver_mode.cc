@@ -67,7 +67,7 @@ class PserverMode final : public Membership,
     if (options_.sync() && options_.common.leader() && options_.common.ranks > 1) {
       waits_.BeginStep(step, *comm_.client());
     }
-    return options_.geo() ? SetLearningRate(*scope_, learning_rate) : OkStatus();
+    return options_.updates_locally() ? SetLearningRate(*scope_, learning_rate) : OkStatus();
   }
   void SetEventTime(int64_t ms) override { comm_.SetEventTime(ms); }
   bool looks_ahead() const override { return comm_.looks_ahead(); }
@@ -77,6 +77,7 @@ class PserverMode final : public Membership,
 
  private:
   ps::PsOptions ClientOptions();
+  ps::PsOptimizer LocalUpdatesOptimizer() const;
   Status CountSlices(const std::vector<ps::PsVariable>& variables);
   // Calls `fetch`, which waits for the initial values, as long as the leader loads files of rows.
   StatusOr<uint64_t> AwaitValues(ps::PsClient& client,
@@ -144,6 +145,19 @@ ps::PsOptions PserverMode::ClientOptions() {
   return ps;
 }
 
+// Returns what the servers do with the pushes of trainers that update locally. With geo they add
+// the differences to the parameters.
+ps::PsOptimizer PserverMode::LocalUpdatesOptimizer() const {
+  if (options_.regime != PsSyncMode::kLocalSteps) return {};
+  const graph::FragmentRule& rule = options_.local_steps;
+  // Without an outer optimizer, the parameters become the mean of the trainers' parameters.
+  return {.type = "buffered_momentum",
+          .attrs = {{"gradients", options_.quorum},
+                    {"rate", rule.nesterov ? rule.learning_rate : 1.0},
+                    {"mu", rule.nesterov ? rule.momentum : 0.0},
+                    {"use_nesterov", rule.nesterov}}};
+}
+
 Status PserverMode::CountSlices(const std::vector<ps::PsVariable>& variables) {
   ps::PartitionOptions options = ClientOptions().partition;
   options.servers = static_cast<int>(options_.servers.size());
@@ -181,9 +195,9 @@ StatusOr<int64_t> PserverMode::Join(const graph::Program& program, exec::Scope& 
     tensors.push_back({name, tensor.span<float>().data(), tensor.numel()});
   }
   TD_RETURN_IF_ERROR(CountSlices(variables));
-  ps::PsOptimizer optimizer;  // in geo mode: sgd, which adds the differences to the parameters
+  ps::PsOptimizer optimizer = LocalUpdatesOptimizer();
   std::vector<ps::PsSlot> slots;
-  if (!options_.geo()) {
+  if (!options_.updates_locally()) {
     TD_ASSIGN_OR_RETURN(optimizer, ToPsOptimizer(options_.common.optimizer));
     TD_ASSIGN_OR_RETURN(slots, SlotsOf(state));
     for (ps::PsSlot& slot : program_.tables().Scalars(state)) slots.push_back(std::move(slot));
@@ -220,7 +234,7 @@ StatusOr<int64_t> PserverMode::Join(const graph::Program& program, exec::Scope& 
   // Copies the pulled values into the scope. On the CPU `values` share the scope's memory. On a
   // device `values` are copies.
   TD_RETURN_IF_ERROR(PutInto(values, "of the pservers", scope));
-  comm_.Begin(values, version);
+  comm_.Begin(values, version, program_.fragments());
   // In sync mode the version is the number of steps. In the other modes the version counts the
   // pushes of all trainers, and each trainer counts its own steps.
   if (options_.sync()) return static_cast<int64_t>(version);
@@ -353,9 +367,10 @@ void SetRegime(const DistributedStrategy& strategy, PserverOptions* options) {
   const A_SyncConfigs& c = strategy.a_sync_configs();
   if (strategy.a_sync()) {
     const bool waits = c.half_async() || c.max_staleness() >= 0;
-    options->regime = c.k_steps() > 0 ? PsSyncMode::kGeo
-                      : waits         ? PsSyncMode::kHalfAsync
-                                      : PsSyncMode::kASync;
+    options->regime = strategy.localsgd() ? PsSyncMode::kLocalSteps
+                      : c.k_steps() > 0   ? PsSyncMode::kGeo
+                      : waits             ? PsSyncMode::kHalfAsync
+                                          : PsSyncMode::kASync;
   }
   options->geo_steps = c.k_steps();
   options->max_staleness = c.max_staleness();
@@ -370,6 +385,18 @@ void SetRegime(const DistributedStrategy& strategy, PserverOptions* options) {
                     .sum = c.has_is_sgd_optimizer() ? c.is_sgd_optimizer()
                                                     : options->common.optimizer.type == "sgd",
                     .timeout = options->common.step_timeout};
+}
+
+// Sets the options of localsgd.
+void SetLocalSteps(const DistributedStrategy& strategy, PserverOptions* options) {
+  const LocalSgdConfigs& local = strategy.localsgd_configs();
+  options->local_steps = {.k_steps = local.k_steps(),
+                          .fragments = local.fragments(),
+                          .delay = local.delay(),
+                          .nesterov = local.outer_optimizer() == "nesterov",
+                          .learning_rate = local.outer_learning_rate(),
+                          .momentum = local.outer_momentum()};
+  options->quorum = local.quorum() > 0 ? local.quorum() : options->common.ranks;
 }
 
 // Sets the options for calls to the servers, and for the placement of parameters on servers.
@@ -393,13 +420,14 @@ PserverOptions PserverOptionsOf(const JobConfig& config, const RankInfo& rank,
   options.servers = rank.pservers;
   options.replaces = rank.replaces;
   SetRegime(config.strategy(), &options);
+  SetLocalSteps(config.strategy(), &options);
   SetCalls(config.strategy(), &options);
   SetTreatment(config.strategy(), &options);
   for (const TableInitConfig& init : config.model().init()) {
     options.init.push_back({init.table(), InJobDir(options.common.job_dir, init.file())});
   }
   options.has_event_time = config.data().has_stream();
-  options.continues_steps = options.has_event_time && !options.sync() && !options.geo();
+  options.continues_steps = options.has_event_time && !options.sync() && !options.updates_locally();
   return options;
 }
 

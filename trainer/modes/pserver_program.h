@@ -24,16 +24,23 @@ class PserverProgram final : public ProgramShaper {
 
   // Returns whether the optimizer update of an element needs values of the whole parameter. This
   // method and the following methods are valid after Distribute.
-  bool whole_params() const { return reach_ != graph::UpdateScope::kElement && !options_.geo(); }
+  bool whole_params() const {
+    return reach_ != graph::UpdateScope::kElement && !options_.updates_locally();
+  }
   // Returns the trained parameters except tables, in program order.
   const std::vector<std::string>& params() const { return params_; }
+  // The names of the parameters of each fragment (PsSyncMode::kLocalSteps).
+  const std::vector<std::vector<std::string>>& fragments() const { return fragments_; }
   PsTables& tables() { return tables_; }
   const PsTables& tables() const { return tables_; }
 
  private:
+  Status SplitParams(const graph::Program& program, const std::vector<graph::ParamGrad>& given);
+
   const PserverOptions& options_;
   graph::UpdateScope reach_ = graph::UpdateScope::kElement;
   std::vector<std::string> params_;
+  std::vector<std::vector<std::string>> fragments_;
   PsTables tables_;
 };
 
