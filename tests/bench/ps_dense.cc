@@ -7,7 +7,6 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/server_builder.h>
-#include <sys/resource.h>
 
 #include <atomic>
 #include <cstring>
@@ -21,6 +20,7 @@
 #include "kernels/ops/cpu/update_loops.h"
 #include "proto/pserver.grpc.pb.h"
 #include "tests/bench/dense_ps.h"
+#include "tests/bench/processor_time.h"
 #include "tests/bench/report.h"
 #include "tests/support/tls_test_util.h"
 
@@ -133,15 +133,6 @@ class PlainGrpc final : public ParameterServer::Service {
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<ParameterServer::Stub> stub_;
 };
-
-double CpuSeconds() {
-  rusage usage = {};
-  ::getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
 
 // Reports the MB/s of `run` and its processor seconds per GB. Each call of `run` must move
 // kAllBytes bytes.

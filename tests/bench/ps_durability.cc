@@ -19,6 +19,7 @@
 #include "pserver/standby.h"
 #include "tests/bench/dense_ps.h"
 #include "tests/bench/folder.h"
+#include "tests/bench/processor_time.h"
 #include "tests/bench/report.h"
 #include "tests/bench/rows_table.h"
 
@@ -48,21 +49,29 @@ Status Repeat(double seconds, const std::function<Status()>& run, double* taken,
   return OkStatus();
 }
 
-// Returns one rate per server, in rounds per second. A round pushes every variable once. The
-// servers run one after the other in each of kTurns turns. Each server is measured for `seconds` in
-// total.
-StatusOr<std::vector<double>> InTurns(const std::vector<DensePs*>& servers, const Values& gradients,
-                                      double seconds) {
-  std::vector<double> taken(servers.size()), runs(servers.size());
+struct Rate {
+  double rounds_per_s = 0;
+  double cpu_s = 0;  // seconds of processor time of this process a round
+};
+
+// Returns one rate per server. A round pushes every variable once. The servers run one after the
+// other in each of kTurns turns. Each server is measured for `seconds` in total.
+StatusOr<std::vector<Rate>> InTurns(const std::vector<DensePs*>& servers, const Values& gradients,
+                                    double seconds) {
+  std::vector<double> taken(servers.size()), runs(servers.size()), cpu(servers.size());
   for (int turn = -1; turn < kTurns; ++turn) {
-    if (turn == 0) taken.assign(servers.size(), 0), runs.assign(servers.size(), 0);
+    if (turn == 0) taken = runs = cpu = std::vector<double>(servers.size());
     for (size_t i = 0; i < servers.size(); ++i) {
+      const double before = CpuSeconds();
       TD_RETURN_IF_ERROR(Repeat(
           seconds / kTurns, [&] { return servers[i]->PushAll(gradients); }, &taken[i], &runs[i]));
+      cpu[i] += CpuSeconds() - before;
     }
   }
-  for (size_t i = 0; i < servers.size(); ++i) runs[i] /= taken[i];
-  return runs;
+  std::vector<Rate> rates;
+  for (size_t i = 0; i < servers.size(); ++i)
+    rates.push_back({runs[i] / taken[i], cpu[i] / runs[i]});
+  return rates;
 }
 
 // Returns the quantile `share` (0 to 1) of `values`, which must not be empty.
@@ -127,7 +136,7 @@ StatusOr<Report> PsExactlyOnce(const RunOptions& options) {
     TD_ASSIGN_OR_RETURN(const auto rates, InTurns({&once}, gradients, options.seconds));
     const bool small = numel != kNumel;
     const double unit = small ? kVariables : kAllBytes / kMegabyte;
-    report.Add(small ? "small_pushes_per_s" : "push_mb_per_s", rates[0] * unit);
+    report.Add(small ? "small_pushes_per_s" : "push_mb_per_s", rates[0].rounds_per_s * unit);
   }
   Folder folder;
   TD_RETURN_IF_ERROR(folder.Make());
@@ -142,9 +151,9 @@ StatusOr<Report> PsExactlyOnce(const RunOptions& options) {
   TD_RETURN_IF_ERROR(none.Start({}, OverShm()));
   TD_ASSIGN_OR_RETURN(const auto rates,
                       InTurns({&logged, &replayable, &none}, gradients, options.seconds));
-  report.Add("logged_mb_per_s", rates[0] * kAllBytes / kMegabyte);
-  report.Add("replayable_mb_per_s", rates[1] * kAllBytes / kMegabyte);
-  report.Add("beside_them_mb_per_s", rates[2] * kAllBytes / kMegabyte);
+  report.Add("logged_mb_per_s", rates[0].rounds_per_s * kAllBytes / kMegabyte);
+  report.Add("replayable_mb_per_s", rates[1].rounds_per_s * kAllBytes / kMegabyte);
+  report.Add("beside_them_mb_per_s", rates[2].rounds_per_s * kAllBytes / kMegabyte);
   return report;
 }
 
@@ -175,8 +184,14 @@ StatusOr<Report> PsQuorum(const RunOptions& options) {
     TD_ASSIGN_OR_RETURN(const auto rates, InTurns({&logged, &quorum}, gradients, options.seconds));
     const bool small = numel != kNumel;
     const double unit = small ? kVariables : kAllBytes / kMegabyte;
-    report.Add(small ? "logged_small_pushes_per_s" : "logged_mb_per_s", rates[0] * unit);
-    report.Add(small ? "quorum_small_pushes_per_s" : "quorum_mb_per_s", rates[1] * unit);
+    report.Add(small ? "logged_small_pushes_per_s" : "logged_mb_per_s",
+               rates[0].rounds_per_s * unit);
+    report.Add(small ? "quorum_small_pushes_per_s" : "quorum_mb_per_s",
+               rates[1].rounds_per_s * unit);
+    report.Add(small ? "logged_small_cpu_us" : "logged_cpu_s_per_gb",
+               rates[0].cpu_s / (small ? 1e-6 * kVariables : kAllBytes * 1e-9));
+    report.Add(small ? "quorum_small_cpu_us" : "quorum_cpu_s_per_gb",
+               rates[1].cpu_s / (small ? 1e-6 * kVariables : kAllBytes * 1e-9));
   }
   return report;
 }

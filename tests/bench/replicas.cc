@@ -17,6 +17,7 @@
 #include "tests/bench/dense_ps.h"
 #include "tests/bench/folder.h"
 #include "tests/bench/logged_table.h"
+#include "tests/bench/processor_time.h"
 #include "tests/bench/report.h"
 
 namespace tandem::bench {
@@ -151,11 +152,12 @@ StatusOr<Report> PsFollow(const RunOptions& options) {
   const Time until = SteadyNow() + std::chrono::seconds(20);
   while (!replica->endpoint() && SteadyNow() < until) std::this_thread::yield();
   if (!replica->endpoint()) return Unavailable("the replica does not listen");
-  double taken[2] = {0, 0}, rounds[2] = {0, 0};
+  double taken[2] = {0, 0}, rounds[2] = {0, 0}, cpu[2] = {0, 0};
   for (int turn = -1; turn < kTurns; ++turn) {
     for (const int side : {0, 1}) {
       DensePs& ps = side == 0 ? alone : followed;
       const Time start = SteadyNow();
+      const double before = CpuSeconds();
       double so_far = 0, made = 0;
       do {
         TD_RETURN_IF_ERROR(ps.PushAll(gradients));
@@ -171,11 +173,14 @@ StatusOr<Report> PsFollow(const RunOptions& options) {
       if (turn < 0) continue;
       taken[side] += so_far;
       rounds[side] += made;
+      cpu[side] += CpuSeconds() - before;
     }
   }
   Report report;
   report.Add("alone_mb_per_s", rounds[0] * 2 * kAllBytes / taken[0] / 1e6);
   report.Add("followed_mb_per_s", rounds[1] * 2 * kAllBytes / taken[1] / 1e6);
+  report.Add("alone_cpu_s_per_gb", cpu[0] / (rounds[0] * 2 * kAllBytes) * 1e9);
+  report.Add("followed_cpu_s_per_gb", cpu[1] / (rounds[1] * 2 * kAllBytes) * 1e9);
   return report;
 }
 
