@@ -168,6 +168,16 @@ TEST_F(DecoupledTest, APushOfFewerStepsHasLessWeight) {
   EXPECT_THAT(Moved(1), AllNear(5.2f));
   ASSERT_TRUE(Finish(0).ok());
   EXPECT_EQ(Pushes(), 2) << "trainer 0 has pushed all its steps";
+  EXPECT_THAT(Moved(0), AllNear(5.2f)) << "it ends with the values of the servers";
+}
+
+TEST_F(DecoupledTest, AtTheEndATrainerHasTheServersNewestValues) {
+  Start({.k_steps = 2}, 1);
+  for (int64_t step = 0; step < 2; ++step) Step(0, step, 1);
+  for (int64_t step = 0; step < 2; ++step) Step(1, step, 2);
+  EXPECT_THAT(Moved(0), AllNear(2));
+  ASSERT_TRUE(Finish(0).ok());
+  EXPECT_THAT(Moved(0), AllNear(2 + 4)) << "the outer steps of both trainers";
 }
 
 TEST_F(DecoupledTest, AfterTheDelayTheStepsSinceThePushStay) {
