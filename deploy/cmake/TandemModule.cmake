@@ -53,6 +53,8 @@ function(tandem_program name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
 endfunction()
 
+include(TandemTestOrder)
+
 function(tandem_test name)
   cmake_parse_arguments(ARG "" "" "SRCS;DEPS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SRCS})
@@ -69,8 +71,15 @@ function(tandem_test name)
   add_test(NAME ${name} COMMAND ${name})
   # The limit ends tests that hang. It is far above the duration of a sanitizer build on a loaded
   # machine.
+  set(environment TANDEM_SOURCE_DIR=${CMAKE_SOURCE_DIR} TANDEM_BIN_DIR=${CMAKE_BINARY_DIR}/bin)
+  # Tests share the processors, where threads that spin slow each other down. tandemrun itself sets
+  # this for the processes of a job, so tests of jobs leave it to tandemrun.
+  if(NOT e2e IN_LIST ARG_LABELS)
+    list(APPEND environment OMP_WAIT_POLICY=passive)
+  endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT 600 LABELS "${ARG_LABELS}"
-    ENVIRONMENT "TANDEM_SOURCE_DIR=${CMAKE_SOURCE_DIR};TANDEM_BIN_DIR=${CMAKE_BINARY_DIR}/bin")
+    ENVIRONMENT "${environment}")
+  tandem_test_order(${name})
 endfunction()
 
 # tandem_script_test(NAME FILE [PROPERTIES ...]) adds a test in Python. It uses Debian's Python and
@@ -86,4 +95,5 @@ function(tandem_script_test name file)
     --build=${CMAKE_BINARY_DIR} --source=${CMAKE_SOURCE_DIR})
   set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600 LABELS e2e
     ENVIRONMENT PYTHONPATH=${CMAKE_SOURCE_DIR}/tests/support ${ARG_PROPERTIES})
+  tandem_test_order(${name})
 endfunction()

@@ -213,6 +213,13 @@ std::string ReadWholeFile(const std::string& path) {
   return text.str();
 }
 
+std::string FashionMnistDir() {
+  const std::string plain = BinPath("../tests/fashion-mnist");
+  std::error_code error;
+  const auto path = std::filesystem::canonical(plain, error);
+  return error ? kFashionMnist : path.string();
+}
+
 void JobTest::SetUp() {
   if (!std::filesystem::exists(kFashionMnist)) {
     GTEST_SKIP() << kFashionMnist << " is absent: install Debian's package dataset-fashion-mnist";
@@ -222,7 +229,7 @@ void JobTest::SetUp() {
   dir_ = name;
   job_ = Write("job.pbtxt", std::string("name: \"e2e\"\nmodel { zoo: \"lenet\" }\n"
                                         "data { dir: \"") +
-                                kFashionMnist +
+                                FashionMnistDir() +
                                 "\" }\n"
                                 "optimizer { type: \"momentum\" learning_rate: 0.01 }\n"
                                 "global_batch_size: 128\nseed: 1\n"

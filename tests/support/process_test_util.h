@@ -38,6 +38,11 @@ global_batch_size: 16
 eval_every_epochs: 0
 )";
 
+// Returns the directory of Fashion-MNIST without compression, which the build makes
+// (tests/e2e/CMakeLists.txt); kFashionMnist if the build has not made it. Both have the same
+// images.
+std::string FashionMnistDir();
+
 // Returns the path of a program: of build/bin if `program` is no absolute path.
 std::string BinPath(const std::string& program);
 
