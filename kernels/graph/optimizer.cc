@@ -52,7 +52,7 @@ const std::vector<OptimizerRow>& Rows() {
       {"lamb", "lamb", adam, UpdateScope::kParameter},
       {"buffered_momentum",
        "buffered_momentum",
-       {{"velocity"}, {"sum"}, {"weight", true}, {"count", true}},
+       {{"outer_velocity"}, {"sum"}, {"weight", true}, {"count", true}},
        UpdateScope::kElement,
        {},
        false,

@@ -353,7 +353,9 @@ StatusOr<std::vector<PsServerInfo>> PsClient::ServerInfo() {
     all.back().owns_parameters = impl_->placement.OwnsAny(*server);
     for (const TrainerStatus& t : reply->trainer()) {
       const bool mine = t.trainer_id() == static_cast<uint32_t>(impl_->options.trainer);
-      if (mine) all.back().steps = t.steps();
+      if (!mine) continue;
+      all.back().steps = t.steps();
+      all.back().pushed_steps = t.pushes() == 0 ? 0 : t.last_step() + 1;
     }
     // Configure does not call servers that joined the running job. They have no standbys, so their
     // reply is not of a replaced primary.

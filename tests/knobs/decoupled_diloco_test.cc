@@ -1,5 +1,9 @@
 // localsgd in mode pserver (decoupled DiLoCo): trainers with real servers against the arithmetic of
-// the papers, which the tests write out, and jobs whose trainers and servers are killed.
+// the papers, which the tests write out, and a job whose trainer is killed.
+#include <csignal>
+#include <filesystem>
+#include <set>
+
 #include "common/tensor/device.h"
 #include "gmock/gmock.h"
 #include "kernels/exec/executor.h"
@@ -8,11 +12,14 @@
 #include "pserver/pserver.h"
 #include "tests/knobs/knob_programs.h"
 #include "tests/support/temp_dir.h"
+#include "trainer/files/safetensors.h"
+#include "trainer/modes/mode_counts.h"
 
 namespace tandem::trainer {
 namespace {
 
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Args = std::vector<std::string>;
 
@@ -171,6 +178,23 @@ TEST_F(DecoupledTest, APushOfFewerStepsHasLessWeight) {
   EXPECT_THAT(Moved(0), AllNear(5.2f)) << "it ends with the values of the servers";
 }
 
+TEST_F(DecoupledTest, StepsAfterAPushWithoutAResultArePushedAtTheEnd) {
+  Start({.k_steps = 4}, 2);
+  for (int64_t step = 0; step < 5; ++step) Step(0, step, 1);
+  ASSERT_TRUE(Finish(0).ok());
+  EXPECT_EQ(Pushes(), 2);
+  EXPECT_THAT(Moved(0), AllNear((4 + 0.25f * 1) / 1.25f)) << "both pushes are a quorum";
+}
+
+TEST_F(DecoupledTest, APushIsFollowedByAtMostFourPulls) {
+  Start({.k_steps = 40}, 2);
+  for (int64_t step = 0; step < 79; ++step) Step(0, step, 1);
+  ModeCounts counts;
+  trainers_[0]->mode.steps->AddCounts(&counts);
+  EXPECT_EQ(*counts.ps.pushes, 1);
+  EXPECT_EQ(*counts.ps.pulls, 4);
+}
+
 TEST_F(DecoupledTest, AtTheEndATrainerHasTheServersNewestValues) {
   Start({.k_steps = 2}, 1);
   for (int64_t step = 0; step < 2; ++step) Step(0, step, 1);
@@ -273,6 +297,12 @@ TEST_F(DecoupledKnobs, ContradictionsAreRefusedByName) {
        "localsgd and a_sync_configs.half_async"},
       {{"--localsgd=true", "--a_sync=true", "--a_sync_configs.k_steps=4"},
        "localsgd and a_sync_configs.k_steps"},
+      {{"--localsgd=true", "--a_sync=true", "--max_staleness=4"},
+       "localsgd and a_sync_configs.max_staleness"},
+      {{"--localsgd=true", "--a_sync=true", "--enable_dc_asgd=true"},
+       "localsgd and a_sync_configs.enable_dc_asgd"},
+      {{"--localsgd=true", "--a_sync=true", "--use_thread_barrier=true"},
+       "localsgd and execution_strategy.use_thread_barrier"},
       {{"--localsgd=true", "--a_sync=true", "--localsgd_configs.begin_step=9"},
        "begin_step: 9 has no effect with mode=pserver"},
       {{"--localsgd=true", "--a_sync=true", "--localsgd_configs.merge_factor=0.5"},
@@ -284,6 +314,41 @@ TEST_F(DecoupledKnobs, ContradictionsAreRefusedByName) {
     EXPECT_EQ(job->Wait(), 2);
     EXPECT_THAT(job->Output(), HasSubstr(row.message));
   }
+}
+
+// ---- A job --------------------------------------------------------------------------------------
+
+TEST_F(DecoupledKnobs, AKilledTrainerContinuesAfterItsLastPush) {
+  const auto job =
+      StartJob("killed", {"--mode=pserver", "--workers=2", "--servers=2", "--max_restarts=3"},
+               {"--a_sync=true", "--localsgd=true", "--localsgd_configs.k_steps=10",
+                "--localsgd_configs.outer_optimizer=nesterov", "--localsgd_configs.fragments=2",
+                "--localsgd_configs.delay=3", "--steps_max=1500", "--log_every_steps=10",
+                "--checkpoint.dir=" + Path("ck"), "--checkpoint.every_steps=100"});
+  ASSERT_TRUE(WaitUntil([&] { return StepOf(*job) >= 100; })) << job->Output();
+  kill(TrainerOf(*job, 1), SIGKILL);
+  EXPECT_EQ(job->Wait(), 0) << job->Output();
+  const std::string log = ReadWholeFile(Path("killed.log/workerlog.1"));
+  const size_t resumed = log.find("resumed at step ");
+  ASSERT_NE(resumed, std::string::npos) << log;
+  EXPECT_GE(std::atoi(log.c_str() + resumed + 16), 20) << "it had pushed its first steps";
+  EXPECT_LT(ResultOf("killed").loss, 1.0) << "the job learns";
+
+  std::set<std::string> slots;  // the state in the last checkpoint, by the part after '@'
+  CpuDevice device;
+  std::string newest;
+  for (const auto& entry : std::filesystem::directory_iterator(Path("ck"))) {
+    newest = std::max(newest, entry.path().string());
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(newest)) {
+    if (entry.path().extension() != ".safetensors") continue;
+    const auto file = ReadSafetensors(entry.path(), device);
+    ASSERT_TRUE(file.ok()) << file.status();
+    for (const auto& [name, tensor] : file->tensors) {
+      if (const size_t at = name.find('@'); at != std::string::npos) slots.insert(name.substr(at));
+    }
+  }
+  EXPECT_THAT(slots, ElementsAre("@velocity")) << "the state of the trainer's own optimizer";
 }
 
 }  // namespace

@@ -125,7 +125,7 @@ constexpr const char* kSections = "no: pipeline between CUDA places is not built
 constexpr const char* kServers =
     "no: what talks to pservers reads and writes host memory, and modes PSERVER and HYBRID refuse "
     "CUDA places";
-constexpr const char* kOuter = "no: an optimizer of pservers alone, with localsgd";
+constexpr const char* kOuter = "no: pservers with a CUDA place refuse jobs with localsgd";
 constexpr const char* kAttentionParts =
     "no: programs for CUDA places keep the products and the softmax; the pass fused_attention runs "
     "for CPU places";

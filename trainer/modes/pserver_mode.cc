@@ -238,9 +238,14 @@ StatusOr<int64_t> PserverMode::Join(const graph::Program& program, exec::Scope& 
   // In sync mode the version is the number of steps. In the other modes the version counts the
   // pushes of all trainers, and each trainer counts its own steps.
   if (options_.sync()) return static_cast<int64_t>(version);
-  if (!options_.continues_steps) return step;
+  const bool local_steps = options_.regime == PsSyncMode::kLocalSteps;
+  if (!options_.continues_steps && !local_steps) return step;
   TD_ASSIGN_OR_RETURN(const std::vector<ps::PsServerInfo> servers, client.ServerInfo());
-  return static_cast<int64_t>(ps::FirstStep(servers));
+  if (!local_steps) return static_cast<int64_t>(ps::FirstStep(servers));
+  // Not all servers have a part of each push, because fragments are pushed at different steps.
+  auto next = static_cast<uint64_t>(step);
+  for (const ps::PsServerInfo& server : servers) next = std::max(next, server.pushed_steps);
+  return static_cast<int64_t>(next);
 }
 
 StatusOr<uint64_t> PserverMode::AwaitValues(
@@ -286,6 +291,8 @@ StatusOr<TensorMap> PserverMode::State(const graph::Program& program, const exec
                                        Device& device) {
   TD_RETURN_IF_ERROR(Gather());
   TD_ASSIGN_OR_RETURN(TensorMap state, ScopeState(program, scope, device));
+  if (options_.updates_locally())
+    return state;  // the slots of the servers are of their own optimizer
   TD_RETURN_IF_ERROR(program_.tables().AddState(*comm_.client(), device, state));
   TD_ASSIGN_OR_RETURN(const std::vector<ps::PsSlot> slots, comm_.client()->PullState());
   for (const ps::PsSlot& slot : slots) {

@@ -27,7 +27,10 @@ void TellOfSilence(const PserverOptions& options, ps::PsOptions& ps) {
 }
 
 Duration PserverTimeout(const PserverOptions& options) {
-  return 2 * options.common.step_timeout + ReplaceTimeout(options) + std::chrono::seconds(5);
+  // With local steps, one wait may have a push and the pull that follows it.
+  const int calls = options.regime == PsSyncMode::kLocalSteps ? 2 : 1;
+  return (calls + 1) * options.common.step_timeout + calls * ReplaceTimeout(options) +
+         std::chrono::seconds(5);
 }
 
 }  // namespace tandem::trainer

@@ -1,9 +1,8 @@
 #include "trainer/ps/fragment_values.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
-
-#include "common/base/require.h"
 
 namespace tandem::trainer {
 
@@ -32,14 +31,21 @@ std::vector<ps::PsTensor> FragmentValues::Pulled() {
 }
 
 bool FragmentValues::Take() {
-  if (pulled_ == known_) return false;
+  bool all = true;
   for (size_t i = 0; i < local_.size(); ++i) {
     float* const local = local_[i].data;
-    for (size_t e = 0; e < base_[i].size(); ++e)
-      local[e] = pulled_[i][e] + (local[e] - base_[i][e]);
+    bool changed = base_[i].empty();
+    for (size_t e = 0; e < base_[i].size(); ++e) {
+      const float now = pulled_[i][e];
+      if (now == known_[i][e]) continue;
+      const float moved = local[e] - base_[i][e];
+      local[e] = std::isfinite(moved) ? now + moved : now;
+      base_[i][e] = known_[i][e] = now;
+      changed = true;
+    }
+    all = all && changed;
   }
-  base_ = known_ = pulled_;
-  return true;
+  return all;
 }
 
 void FragmentValues::TakeAll() {

@@ -1,9 +1,8 @@
 // The parameters of a trainer with local steps in mode pserver (localsgd): decoupled DiLoCo. The
-// trainer updates its parameters locally, and pushes the pseudo-gradient of a fragment of them:
-// base
-// - local. The servers make a step of the outer optimizer with several pseudo-gradients (operator
-// buffered_momentum). Sources: Douillard et al., "Streaming DiLoCo with overlapping communication",
-// 2025 (arXiv 2501.18512); "Decoupled DiLoCo", 2026 (arXiv 2604.21428).
+// trainer updates its parameters locally, and pushes the pseudo-gradient of a fragment of them,
+// which is base minus local. The servers make a step of the outer optimizer with several
+// pseudo-gradients (operator buffered_momentum). Sources: Douillard et al., "Streaming DiLoCo with
+// overlapping communication", 2025 (arXiv 2501.18512); "Decoupled DiLoCo", 2026 (arXiv 2604.21428).
 #pragma once
 
 #include <vector>
@@ -26,10 +25,11 @@ class FragmentValues {
   std::vector<ps::PsConstTensor> PseudoGradients();
   // Returns the memory into which the servers' values must be pulled.
   std::vector<ps::PsTensor> Pulled();
-  // Takes the servers' values if they have changed since the last call, and adds how far local
-  // moved since the last pseudo-gradient. Values that have not changed lack the last
-  // pseudo-gradient, so the trainer continues from its own values then. Returns whether they have
-  // changed.
+  // Takes each value of the servers that has changed since the last call, and adds how far local
+  // moved since the last pseudo-gradient. A value that has not changed lacks the last
+  // pseudo-gradient, so the trainer continues from its own value there: not all servers of a
+  // fragment have made the step yet. A move that is not finite is dropped. Returns whether all
+  // parameters have changed values.
   bool Take();
   // Sets local to the servers' values.
   void TakeAll();

@@ -125,10 +125,11 @@ exec::CommDone* LocalSteps::TakeIfArrived(Status* status) {
 }
 
 void LocalSteps::LookAgain(Fragment& fragment) const {
-  const int64_t delay = std::max<int64_t>(rule_.delay, 1);
-  if (fragment.pending + delay >= rule_.k_steps) return;  // the next push comes first
+  // At most four pulls for a push: the values are as large as a push.
+  const int64_t pause = std::max({int64_t{1}, rule_.delay, rule_.k_steps / 4});
+  if (fragment.pending + pause >= rule_.k_steps) return;  // the next push comes first
   fragment.phase = Phase::kPushed;
-  fragment.looked += delay;
+  fragment.looked += pause;
 }
 
 void LocalSteps::Await(const std::vector<size_t>& due, exec::CommDone* done) {
@@ -174,11 +175,9 @@ Status LocalSteps::Finish(ps::PsClient& client, int64_t step) {
     MutexLock lock(mu_);
     ended_ = true;
     for (size_t p = 0; p < fragments_.size(); ++p) {
-      if (fragments_[p].pending > 0) {
-        left.push_back(p);
-      } else {
-        fragments_[p].phase = Phase::kPushed;  // only its pull is left
-      }
+      const bool pushes = fragments_[p].pending > 0;
+      if (pushes) left.push_back(p);
+      fragments_[p].phase = pushes ? Phase::kNone : Phase::kPushed;  // kPushed: its pull is left
     }
   }
   for (const size_t p : left) Push(client, p, step);

@@ -1,7 +1,7 @@
 // The exchanges of a trainer with local steps in mode pserver (localsgd). Each fragment of the
 // parameters has its own schedule: a push every k_steps steps, and `delay` steps later a pull. If
-// the servers have made no step by then, the trainer pulls again every `delay` steps. It waits for
-// no other trainer. See fragment_values.h for the arithmetic.
+// the servers have made no step by then, the trainer pulls again after `delay` steps, but at least
+// a quarter of k_steps. It waits for no other trainer. See fragment_values.h for the arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +59,7 @@ class LocalSteps {
   Status EndExchanges(ps::PsClient& client);
   // Begins the pull of fragment p now or when its push has ended.
   void WantPull(ps::PsClient& client, size_t p);
-  // The servers have made no step since the last pull: pulls again after `delay` steps.
+  // The servers have made no step since the last pull: plans another one.
   void LookAgain(Fragment& fragment) const;
   // Calls `done` when the values of all `due` fragments have arrived and are taken.
   void Await(const std::vector<size_t>& due, exec::CommDone* done);

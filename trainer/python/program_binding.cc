@@ -177,6 +177,7 @@ void Optimize(ProgramHandle& handle, const std::string& type, const py::dict& at
               const std::vector<Gradient>& grads) {
   std::vector<graph::ParamGrad> pairs;
   for (const auto& [param, grad, rows] : grads) pairs.push_back({param, grad, rows});
+  RaiseIfError(graph::CheckJobOptimizer(type));
   const ops::OpDef* const def = ValueOrRaise(graph::OptimizerOp(type));
   const graph::OptimizerSpec spec = {type, ValueOrRaise(AttrsFromPython(*def, attrs))};
   RaiseIfError(graph::AppendOptimizer(handle.Change(), spec, pairs));

@@ -21,13 +21,11 @@ constinit const OpDef kBufferedMomentum = {
     .type = "buffered_momentum",
     .doc =
         "Makes a step with the mean of several gradients. SumOut = Sum + LearningRate * Grad; "
-        "WeightOut = Weight + LearningRate; CountOut = Count + 1: LearningRate is the weight of "
-        "the "
-        "gradient. When CountOut is `gradients`, g = SumOut / WeightOut, VelocityOut = mu * "
-        "Velocity "
-        "+ g, ParamOut = Param - rate * VelocityOut, with use_nesterov Param - rate * (g + mu * "
-        "VelocityOut), and SumOut, WeightOut and CountOut become 0. The mean is 0 if WeightOut is "
-        "not above 0.",
+        "WeightOut = Weight + LearningRate, where LearningRate is the weight of the gradient; "
+        "CountOut = Count + 1. When CountOut reaches `gradients`, g = SumOut / WeightOut, "
+        "VelocityOut = mu * Velocity + g, ParamOut = Param - rate * VelocityOut, with use_nesterov "
+        "Param - rate * (g + mu * VelocityOut), and SumOut, WeightOut and CountOut become 0. The "
+        "mean is 0 if WeightOut is not above 0.",
     .inputs = {{"Param"}, {"Grad"}, {"Velocity"}, {"Sum"}, {"Weight"}, {"Count"}, {"LearningRate"}},
     .outputs = {{"ParamOut"}, {"VelocityOut"}, {"SumOut"}, {"WeightOut"}, {"CountOut"}},
     .attrs = {{"gradients", int64_t{1}, "number of gradients of a step"},

@@ -101,6 +101,8 @@ struct PsServerInfo {
   uint64_t waiting = 0, dropped = 0, removed = 0, extended = 0;
   bool owns_parameters = false;
   uint64_t steps = 0;  // number of steps of the client's trainer, as in TrainerStatus
+  // Number of the trainer's steps up to its last push, in any incarnation; 0: no push is known.
+  uint64_t pushed_steps = 0;
   // For FirstStep: the trainer's steps before Configure that all servers with parameters had then.
   // `steps` may be the number of a primary that was replaced. UINT64_MAX: no parameters.
   uint64_t steps_before = 0;
