@@ -365,7 +365,6 @@ TEST_F(FlippedRanksTest, FlipsAreFound) {
       const Ends ends = Run(static_cast<int>(rank), flip, ring);
       const std::string first = ToString(ends.status[0]);
       if (!ends.status[0].ok()) {
-        EXPECT_THAT(first, HasSubstr("[TD"));
         if (!IsMessage(kind)) {
           EXPECT_THAT(first, HasSubstr(absl::StrCat("rank ", rank, " of 3 has wrong parameters")));
         }
