@@ -43,6 +43,10 @@ class Proxy:
     def delay(self, seconds):
         self._delays = [seconds, seconds]
 
+    def passing(self, _direction, data):
+        """The bytes that arrive in the place of `data`. A subclass may change them."""
+        return data
+
     def close(self):
         self._closed = True
         self._listener.close()
@@ -90,7 +94,7 @@ class Proxy:
                 self._flows[direction].wait()
                 if not data or self._cut:
                     break
-                sink.sendall(data)
+                sink.sendall(self.passing(direction, data))
         except OSError:
             pass
         for each in (source, sink):

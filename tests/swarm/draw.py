@@ -62,6 +62,7 @@ JOB_FIELDS = {
     "profile.dir": ['"profile"'], "profile.first_step": ["0", "2"], "profile.steps": ["1", "100"],
     "profile.op_detail": ["true"], "model.sections": ["1", "2", "3"], "loss_gradient": ["0.5", "1"],
     "place": ['"cuda"', '"tpu"'], "verify_replay": ["1", "3"],
+    "param_checksums": ["1", "3"],
 }
 LAUNCH_FLAGS = {  # modes -> flags with values
     "pserver hybrid": {"--pserver_data_dir": ["data"], "--durability": ["logged", "replayable", "none"],

@@ -73,6 +73,7 @@ RULES = [
         "--replication", "--replicas", "--snapshot_keep", "--log_keep_mb", "--audit")),
     Rule("Rendezvous", ("--rendezvous",)),
     Rule("Wrong results", ("verify_replay",)),
+    Rule("Wrong parameters", ("param_checksums",)),
     Rule("Trainer checkpoints", ("checkpoint.every_steps", "checkpoint.keep")),
     Rule("knobs", (  # switches of speed, memory and reports whose texts say nothing about bits
         "build_strategy.enable_sequential_execution", "build_strategy.cache_runtime_context",

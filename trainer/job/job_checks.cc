@@ -193,6 +193,34 @@ void CheckReplay(const JobConfig& config, const strategy::Origins& origins,
   }
 }
 
+// Checks that the checksums of param_checksums have a meaning in the job.
+void CheckParamChecksums(const JobConfig& config, const strategy::Origins& origins,
+                         strategy::Diagnostics* diagnostics) {
+  if (config.param_checksums() == 0) return;
+  const strategy::SourcePlace place = origins.Of("param_checksums").place;
+  if (config.param_checksums() < 0) {
+    diagnostics->Error(place, absl::StrFormat("param_checksums is %d, expected at least 0 [TD1104]",
+                                              config.param_checksums()));
+    return;
+  }
+  const DistributedStrategy& s = config.strategy();
+  const std::pair<bool, const char*> rows[] = {
+      {s.localsgd() || s.adaptive_localsgd(),
+       "LocalSGD (the ranks have different parameters between two averages) [TD1108]"},
+      {s.sharding(), "sharding (a rank has only a part of the parameters) [TD1108]"},
+      {s.pipeline(), "pipeline (a rank has only the parameters of its section) [TD1108]"},
+      {s.a_sync(), "a_sync (the parameters depend on the time of the pushes) [TD1108]"},
+      {config.mode() == HYBRID, "mode HYBRID (not implemented) [TD1109]"},
+      {s.runtime_flags().reader_queue_speed_test_mode(),
+       "reader_queue_speed_test_mode (the job does not train) [TD1108]"},
+  };
+  for (const auto& [given, what] : rows) {
+    if (!given) continue;
+    diagnostics->Error(place, absl::StrCat("param_checksums cannot be combined with ", what),
+                       "remove one of the two");
+  }
+}
+
 void CheckRest(const JobConfig& config, const strategy::Origins& origins,
                strategy::Diagnostics* diagnostics) {
   RequirePositive(origins, "epochs", static_cast<double>(config.epochs()), diagnostics);
@@ -219,6 +247,7 @@ void CheckRest(const JobConfig& config, const strategy::Origins& origins,
   if (SamplesInStep(config)) CheckSamplesInStep(config, origins, diagnostics);
   CheckInstrumentation(config, origins, diagnostics);
   CheckReplay(config, origins, diagnostics);
+  CheckParamChecksums(config, origins, diagnostics);
 }
 
 // Checks that the job supports data.remainder JOIN, if the job sets it. With JOIN, the mean of the

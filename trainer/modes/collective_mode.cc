@@ -56,6 +56,7 @@ class CollectiveMode final : public Membership, public StateKeeper, public StepH
     return AnyRank(communicators_.hosts(), mine, comm_.timeout());
   }
   StatusOr<int64_t> ValueOfRank0(int64_t value) override;
+  StatusOr<std::vector<int64_t>> ValuesOfRanks(int64_t value) override;
   std::vector<double> WaitedSeconds() const override { return waits_.Seconds(); }
   Status Finish() override;
   void Abort(const Status& why) override { communicators_.Abort(why); }
@@ -241,6 +242,15 @@ StatusOr<int64_t> CollectiveMode::ValueOfRank0(int64_t value) {
                      .Broadcast(&value, 1, DType::kI64, 0, {.what = "the decision of rank 0"})
                      ->Wait(SteadyNow() + comm_.timeout())));
   return value;
+}
+
+StatusOr<std::vector<int64_t>> CollectiveMode::ValuesOfRanks(int64_t value) {
+  std::vector<int64_t> values(static_cast<size_t>(communicators_.hosts().size()));
+  TD_RETURN_IF_ERROR(AsLostPeer(
+      communicators_.hosts()
+          .AllGather(&value, values.data(), 1, DType::kI64, {.what = "values of all ranks"})
+          ->Wait(Time::max())));
+  return values;
 }
 
 void CollectiveMode::AddCounts(ModeCounts* counts) const {

@@ -77,6 +77,11 @@ class Membership {
   // Returns `value`. If each rank stores only a part of the parameters, returns the `value` of rank
   // 0; then all ranks must call the function.
   virtual StatusOr<int64_t> ValueOfRank0(int64_t value) { return value; }
+  // Returns the `value` of each rank, by rank, if the ranks have equal parameters after each step.
+  // Then all ranks must call the function. Empty: the mode does not compare its ranks.
+  virtual StatusOr<std::vector<int64_t>> ValuesOfRanks(int64_t /*value*/) {
+    return std::vector<int64_t>();
+  }
   // Returns for each rank the seconds that it has waited for its peers, as of the last exchange of
   // these times. Empty: no exchange has ended. Thread-safe.
   virtual std::vector<double> WaitedSeconds() const { return {}; }

@@ -119,6 +119,7 @@ std::string PlainText(const Line& line) {
   if (line.eta_s >= 0) out += absl::StrFormat(" eta_s=%.0f", line.eta_s);
   out += absl::StrFormat(" data_wait=%.4f", line.wait_share);
   if (r.stream) out += StreamText(*r.stream, r.metric_name);
+  if (r.params_checksum) out += absl::StrFormat(" params=%08x", *r.params_checksum);
   return line.slowest.rank < 0 ? out : out + absl::StrFormat(" slowest_rank=%d", line.slowest.rank);
 }
 
@@ -153,6 +154,7 @@ std::string JsonText(const Line& line) {
       if (!r.metric_name.empty()) json["window_" + std::string(r.metric_name)] = window.metric;
     }
   }
+  if (r.params_checksum) json["params"] = absl::StrFormat("%08x", *r.params_checksum);
   if (line.slowest.rank >= 0) json["slowest_rank"] = line.slowest.rank;
   return Dump(json);
 }

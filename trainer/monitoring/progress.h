@@ -76,6 +76,8 @@ struct StepReport {
   // The seconds that each rank has waited for the other ranks since the job began; empty: unknown.
   std::vector<double> waited_by_rank = {};
   std::optional<StreamReport> stream = {};  // nullopt: the training data is no stream
+  // Checksum of the rank's parameters after `step`; nullopt: none was computed.
+  std::optional<uint32_t> params_checksum = {};
 };
 
 struct NamedValue {

@@ -15,6 +15,7 @@
 #include "trainer/monitoring/status_reporter.h"
 #include "trainer/reader/stream/stream_dataset.h"
 #include "trainer/session/elastic_state.h"
+#include "trainer/session/param_checksums.h"
 #include "trainer/session/plan_options.h"
 #include "trainer/session/programs.h"
 #include "trainer/session/session_checkpoints.h"
@@ -129,6 +130,7 @@ class Session::Impl {
   Status TrainRun(int64_t first, int64_t steps);
   Status AfterWatched(bool last);
   void Tell(const std::string& lines);
+  Status CheckParams(int64_t step, int64_t steps);
   void Report(int64_t step, int64_t steps);
   Status AfterRun(int64_t step, int64_t steps, bool stopping);
   Status AfterStep(int64_t step, bool stopping);
@@ -174,6 +176,7 @@ class Session::Impl {
   bool reports_ = false;   // whether the current run is reported; determined before the run
   TrainingWindow window_;  // last steps of a stream
   StepRunner::Ran ran_;    // loss, metric and duration of the last run
+  std::optional<uint32_t> checksum_;  // checksum of the parameters, if the last run has one
   Evaluation evaluation_;
   Time begin_;
 };
@@ -285,7 +288,22 @@ Status Session::Impl::TrainRun(int64_t first, int64_t steps) {
                            .repeated = repeated,
                            .stream = StreamReportOf(options_.stream, last, window_)});
   }
-  return OkStatus();
+  return CheckParams(last, steps);
+}
+
+// Computes the checksum of the parameters if it is due after the run of `steps` steps that ended
+// with `step`, and compares it with those of the other ranks.
+Status Session::Impl::CheckParams(int64_t step, int64_t steps) {
+  checksum_.reset();
+  if (!ParamChecksumDue(config_.param_checksums(), step, steps, step + 1 == steps_total_)) {
+    return OkStatus();
+  }
+  // The step is complete. If a peer is lost during the comparison, the job continues after the
+  // step.
+  if (runner_->point() != nullptr) TD_RETURN_IF_ERROR(runner_->point()->BeforeStep(step + 1));
+  TD_ASSIGN_OR_RETURN(checksum_, ParamChecksum(program(), runner_->scope()));
+  TD_ASSIGN_OR_RETURN(const std::vector<int64_t> all, mode_.membership->ValuesOfRanks(*checksum_));
+  return Annotate(CompareParamChecksums(all), absl::StrFormat("step %d", DisplayStep(step)));
 }
 
 void Session::Impl::Report(int64_t step, int64_t steps) {
@@ -298,7 +316,8 @@ void Session::Impl::Report(int64_t step, int64_t steps) {
                      .metric = ran_.metric,
                      .data_wait_seconds = runner_->reader().stats().wait_seconds,
                      .waited_by_rank = mode_.membership->WaitedSeconds(),
-                     .stream = StreamReportOf(options_.stream, step, window_)});
+                     .stream = StreamReportOf(options_.stream, step, window_),
+                     .params_checksum = checksum_});
   if (options_.board != nullptr) {
     options_.board->Loss(step, ran_.loss, ran_.metric, runner_->learning_rate(step));
   }

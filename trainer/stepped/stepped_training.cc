@@ -46,6 +46,7 @@ Status CheckLoop(const JobConfig& config, const RankInfo& rank) {
       {!config.checkpoint().dir().empty(), "checkpoint.dir"},
       {!config.profile().dir().empty(), "profile.dir"},
       {config.verify_replay() != 0, "verify_replay"},
+      {config.param_checksums() != 0, "param_checksums"},
   };
   for (const auto& [given, what] : rows) {
     if (!given) continue;

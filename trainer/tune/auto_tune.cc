@@ -194,6 +194,7 @@ class JobTrials {
     config.clear_checkpoint();
     config.clear_profile();
     config.clear_verify_replay();
+    config.clear_param_checksums();
     config.mutable_optimizer()->clear_schedule();
     strategy.mutable_build_strategy()->clear_debug_graphviz_path();
     strategy.mutable_runtime_flags()->clear_pe_profile_fname();

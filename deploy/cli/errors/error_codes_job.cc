@@ -311,6 +311,21 @@ std::vector<ErrorCode> ReplayErrors() {
   };
 }
 
+// Errors of ranks that compare their parameters (param_checksums).
+std::vector<ErrorCode> ParamChecksumErrors() {
+  return {
+      {1222, "a rank with wrong parameters",
+       "after a step all ranks of a collective job have parameters with the same bits, but the "
+       "checksums of their parameters differ",
+       "faulty or overheated memory, a faulty processor core or network card of a rank's host",
+       "test processor and memory of the named rank's host; continue the job from its checkpoint "
+       "on "
+       "another host",
+       "step 400: param_checksums: rank 1 of 3 has wrong parameters: the checksum is 5f3a91c2 on "
+       "rank 1, and 0b7d14e8 on the other 2 ranks [TD1222]"},
+  };
+}
+
 // Errors in single nodes of ONNX models.
 std::vector<ErrorCode> NodeErrors() {
   return {
@@ -372,8 +387,9 @@ std::vector<ErrorCode> ServingErrors() {
 
 std::vector<ErrorCode> JobErrors() {
   std::vector<ErrorCode> all = FlagErrors();
-  for (const auto part : {ArgumentErrors, SettingErrors, TaskErrors, ProgramErrors, ImportErrors,
-                          PythonErrors, ReplayErrors, NodeErrors, ServingErrors}) {
+  for (const auto part :
+       {ArgumentErrors, SettingErrors, TaskErrors, ProgramErrors, ImportErrors, PythonErrors,
+        ReplayErrors, ParamChecksumErrors, NodeErrors, ServingErrors}) {
     const std::vector<ErrorCode> rows = part();
     all.insert(all.end(), rows.begin(), rows.end());
   }

@@ -119,6 +119,20 @@ TEST_F(ProgressTest, ALineOfAStreamHasItsLatenessAndItsWindow) {
                         "\"window_loss\":0.5,\"window_auc\":0.75"));
 }
 
+TEST_F(ProgressTest, ALineHasTheChecksumOfTheParametersIfItWasComputed) {
+  StepReport report{.step = 0, .samples = 1, .loss = 1};
+  const auto plain = Make({.log_every_steps = 1});
+  plain->Report(report);
+  EXPECT_THAT(All(), Not(HasSubstr("params")));
+  report.step = 1;
+  report.params_checksum = 0x2a;
+  plain->Report(report);
+  EXPECT_THAT(All(), HasSubstr(" params=0000002a\n"));
+  const auto json = Make({.format = LogFormat::kJson, .log_every_steps = 1});
+  json->Report(report);
+  EXPECT_THAT(All(), HasSubstr(R"("params":"0000002a")"));
+}
+
 TEST_F(ProgressTest, NothingButLinesWhenNotATerminal) {
   for (const LogFormat format : {LogFormat::kAuto, LogFormat::kBar, LogFormat::kPlain,
                                  LogFormat::kFleet, LogFormat::kJson}) {
