@@ -31,6 +31,7 @@ const std::vector<Command>& Commands() {
       {"serve", RunServe, "answer requests for predictions of a model"},
       {"snapshots", RunSnapshots, "list the kept states of all pservers of a job"},
       {"rows", RunRows, "show the pushes that made a row of a table, from the logs of pservers"},
+      {"bisect", RunBisect, "find the push that damaged a model, in the logs of pservers"},
       {"rebalance", RunRebalance,
        "distribute rows and slices evenly over a running job's pservers"},
       {"promote", RunPromote, "make a standby of a pserver its primary"},

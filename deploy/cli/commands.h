@@ -10,6 +10,7 @@ namespace tandem::deploy {
 using Args = std::vector<std::string>;
 
 int RunBench(const Args& args);
+int RunBisect(const Args& args);
 int RunCerts(const Args& args);
 int RunCompletion(const Args& args);
 int RunData(const Args& args);

@@ -8,17 +8,13 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "pserver/history/log_replay.h"
 
 namespace tandem::pserver {
 
 // A push that has the row.
 struct RowPush {
-  uint64_t entry = 0;   // number of the log entry
-  int64_t time_us = 0;  // microseconds of Unix time, up to a second too early; 0: unknown
-  int trainer = 0;
-  uint64_t incarnation = 0, sequence = 0;
-  uint64_t step = 0;  // the step of the trainer, from 0
-  float learning_rate = 0;
+  PushFacts facts;
   double gradient_norm = 0;  // Euclidean norm of the row's gradient
   bool restored = false;     // another state was restored between the push before and this one
   uint64_t version = 0;      // version of the server that has the push first; 0: unknown

@@ -99,15 +99,21 @@ bool StoreReader::has_checkpoint() const {
   return db_->Get({}, keys::kMeta, &text).ok();
 }
 
-StatusOr<std::optional<TableSpec>> StoreReader::Table(const std::string& name) const {
+StatusOr<std::optional<ShardConfig>> StoreReader::Config() const {
   std::string text;
   const rocksdb::Status got = db_->Get({}, keys::kMeta, &text);
-  if (got.IsNotFound()) return std::optional<TableSpec>();
+  if (got.IsNotFound()) return std::optional<ShardConfig>();
   if (!got.ok())
     return DataLoss("%s: the checkpoint is missing: %s [TD4010]", dir_, got.ToString());
   TD_ASSIGN_OR_RETURN(const ShardMeta meta, ParseMeta(dir_ + ": the checkpoint", text));
-  TD_ASSIGN_OR_RETURN(const ShardSnapshot head, SnapshotHeadOf(meta));
-  for (const TableSpec& table : head.config.tables) {
+  TD_ASSIGN_OR_RETURN(ShardSnapshot head, SnapshotHeadOf(meta));
+  return std::optional(std::move(head.config));
+}
+
+StatusOr<std::optional<TableSpec>> StoreReader::Table(const std::string& name) const {
+  TD_ASSIGN_OR_RETURN(const std::optional<ShardConfig> config, Config());
+  if (!config) return std::optional<TableSpec>();
+  for (const TableSpec& table : config->tables) {
     if (table.variable == name) return std::optional<TableSpec>(table);
   }
   return std::optional<TableSpec>();
@@ -120,6 +126,24 @@ StatusOr<LogTerm> StoreReader::Term() const {
   if (got.ok()) return ParseTerm(dir_, text);
   return Unavailable("cannot read the term of %s: %s [TD2110]; hint: try again", dir_,
                      got.ToString());
+}
+
+StatusOr<std::vector<LogBreak>> StoreReader::Breaks() const {
+  std::vector<LogBreak> breaks;
+  const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
+  LogBreak at;
+  for (it->Seek(keys::kBreakBegin);
+       it->Valid() && keys::ParseNumbered(it->key().ToStringView(), keys::kBreakBegin, &at.number);
+       it->Next()) {
+    if (!absl::SimpleAtoi(it->value().ToString(), &at.snapshot)) {
+      return DataLoss("%s: the record of a restore after log entry %d is damaged [TD4010]", dir_,
+                      at.number);
+    }
+    breaks.push_back(at);
+  }
+  if (it->status().ok()) return breaks;
+  return Unavailable("cannot read the restores of %s: %s [TD2110]; hint: try again", dir_,
+                     it->status().ToString());
 }
 
 Status StoreReader::ScanLog(uint64_t first, const ScanSink& take) const {

@@ -39,12 +39,16 @@ class StoreReader {
   // Passes a state to `sink`. DATA_LOSS: it is damaged, or a running server has removed it.
   // FAILED_PRECONDITION: it is a delta checkpoint.
   Status Read(const State& state, SnapshotSink& sink) const;
+  // Returns the configuration in the checkpoint; nullopt: there is no checkpoint.
+  StatusOr<std::optional<ShardConfig>> Config() const;
   // Returns a table of the configuration in the checkpoint; nullopt: it has no such table, or there
   // is no checkpoint.
   StatusOr<std::optional<TableSpec>> Table(const std::string& name) const;
   bool has_checkpoint() const;
   // Returns the term of the log. `history` 0: there is none.
   StatusOr<LogTerm> Term() const;
+  // Returns the restores in the log, by ascending numbers.
+  StatusOr<std::vector<LogBreak>> Breaks() const;
   // Numbers of the first and the last entry of the log; 0: the log is empty.
   uint64_t first_entry() const { return first_; }
   uint64_t last_entry() const { return last_; }

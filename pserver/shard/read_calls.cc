@@ -75,4 +75,53 @@ StatusOr<size_t> Shard::Reads::CountTable(const std::string& job, const std::str
   return TableReads(tables.table(table)).rows();
 }
 
+StatusOr<std::vector<SliceSpec>> Shard::Reads::Slices() {
+  MutexLock lock(shard_.mu_);
+  TD_RETURN_IF_ERROR(shard_.state_.broken);
+  TD_RETURN_IF_ERROR(shard_.state_.CheckInitialised());
+  const DenseTable& slices = shard_.state_.params->slices();
+  std::vector<SliceSpec> specs;
+  for (size_t i = 0; i < slices.size(); ++i) {
+    if (slices.served(static_cast<int>(i))) specs.push_back(slices.spec(static_cast<int>(i)));
+  }
+  return specs;
+}
+
+StatusOr<SliceSnapshot> Shard::Reads::ReadSlice(const std::string& variable, int64_t offset) {
+  MutexLock lock(shard_.mu_);
+  TD_RETURN_IF_ERROR(shard_.state_.broken);
+  TD_RETURN_IF_ERROR(shard_.state_.CheckInitialised());
+  DenseTable& slices = shard_.state_.params->slices();
+  TD_ASSIGN_OR_RETURN(const int index, slices.index().Find(variable, offset));
+  return slices.Snapshot(index);
+}
+
+StatusOr<SparseTable*> Shard::Reads::TableNamed(const std::string& variable) {
+  TD_RETURN_IF_ERROR(shard_.state_.broken);
+  TD_RETURN_IF_ERROR(shard_.state_.CheckInitialised());
+  SparseTables& tables = shard_.state_.params->tables();
+  const int table = tables.Find(variable);
+  if (table < 0) return NotFound("this server has no table \"%s\" [TD4034]", variable);
+  return &tables.table(table);
+}
+
+StatusOr<TablePage> Shard::Reads::ReadRows(const std::string& variable,
+                                           std::span<const uint64_t> ids) {
+  MutexLock lock(shard_.mu_);
+  TD_ASSIGN_OR_RETURN(SparseTable* const table, TableNamed(variable));
+  return TableReads(*table).ReadRows(ids, shard_.state_.version);
+}
+
+StatusOr<std::vector<std::pair<std::string, float>>> Shard::Reads::ReadScalars(
+    const std::string& variable) {
+  MutexLock lock(shard_.mu_);
+  TD_ASSIGN_OR_RETURN(SparseTable* const table, TableNamed(variable));
+  return table->scalars();
+}
+
+uint64_t Shard::Reads::version() {
+  MutexLock lock(shard_.mu_);
+  return shard_.state_.version;
+}
+
 }  // namespace tandem::pserver

@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "pserver/shard/shard.h"
@@ -37,7 +39,22 @@ class Shard::Reads {
   // caller sends the number after WhenLogged.
   StatusOr<size_t> CountTable(const std::string& job, const std::string& variable);
 
+  // Returns the served slices of dense variables.
+  StatusOr<std::vector<SliceSpec>> Slices();
+  // Returns a copy of a served slice with its optimizer slots. `offset`: its first element.
+  // NOT_FOUND: the shard has no such slice.
+  StatusOr<SliceSnapshot> ReadSlice(const std::string& variable, int64_t offset);
+  // Returns those of `ids` that exist in a table, with their slots. NOT_FOUND: there is no such
+  // table.
+  StatusOr<TablePage> ReadRows(const std::string& variable, std::span<const uint64_t> ids);
+  // Returns the one-number slots of a table. NOT_FOUND: there is no such table.
+  StatusOr<std::vector<std::pair<std::string, float>>> ReadScalars(const std::string& variable);
+  uint64_t version();
+
  private:
+  // Returns a table of the shard, whose lock the caller holds.
+  StatusOr<SparseTable*> TableNamed(const std::string& variable) TD_REQUIRES(shard_.mu_);
+
   Shard& shard_;
 };
 

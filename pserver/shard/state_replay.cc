@@ -62,6 +62,11 @@ StatusOr<std::vector<float>> StateReplay::Row(const std::string& table, uint64_t
   return row;
 }
 
+StatusOr<TablePage> StateReplay::Page(const std::string& table, int bucket) {
+  constexpr uint64_t kPageBytes = 4 << 20;
+  return shard_.reads().PullTable(shard_.Job(), table, bucket, /*slots=*/true, kPageBytes);
+}
+
 StatusOr<ShardSnapshot> StateReplay::Snapshot() { return shard_.checkpoints().Take(); }
 
 }  // namespace tandem::pserver

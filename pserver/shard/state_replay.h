@@ -2,12 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
 #include "common/base/metrics.h"
 #include "common/base/status.h"
+#include "pserver/shard/read_calls.h"
 #include "pserver/shard/shard.h"
 #include "pserver/shard/snapshot_loader.h"
 #include "pserver/state/shard_snapshot.h"
@@ -28,11 +31,27 @@ class StateReplay {
   // Applies the entry that follows the state or the last entry. DATA_LOSS: it does not match the
   // state. FAILED_PRECONDITION: the entry has no values, because the log has durability replayable.
   Status Add(LogEntry entry);
-  uint64_t version() const { return shard_.Info().version; }
+  uint64_t version() { return shard_.reads().version(); }
   // Number of the last entry whose change is in the parameters.
   uint64_t settled_number();
   // Returns the values of a row, which are its initial values if the row does not exist.
   StatusOr<std::vector<float>> Row(const std::string& table, uint64_t id);
+  // Configuration in the loaded state.
+  ShardConfig config() const { return shard_.Info().config; }
+  // The following functions return the values that exist now, with their optimizer state.
+  StatusOr<std::vector<SliceSpec>> Slices() { return shard_.reads().Slices(); }
+  StatusOr<SliceSnapshot> Slice(const std::string& variable, int64_t offset) {
+    return shard_.reads().ReadSlice(variable, offset);
+  }
+  StatusOr<TablePage> Rows(const std::string& table, std::span<const uint64_t> ids) {
+    return shard_.reads().ReadRows(table, ids);
+  }
+  // Returns the rows of some whole row buckets from `bucket` on; TablePage::next_bucket follows
+  // them, and is kRowBuckets at the end.
+  StatusOr<TablePage> Page(const std::string& table, int bucket);
+  StatusOr<std::vector<std::pair<std::string, float>>> Scalars(const std::string& table) {
+    return shard_.reads().ReadScalars(table);
+  }
   // Returns a copy of the state.
   StatusOr<ShardSnapshot> Snapshot();
 

@@ -93,6 +93,45 @@ Status TableReads::ReadExisting(std::span<const uint64_t> ids, std::optional<flo
   return OkStatus();
 }
 
+StatusOr<TablePage> TableReads::ReadRows(std::span<const uint64_t> ids, uint64_t version) const {
+  TablePage page{.version = version,
+                 .slots = table_.updater_.slots(),
+                 .slot_start = table_.updater_.slot_start()};
+  page.rows.variable = table_.spec_.variable;
+  const auto append = [&](uint64_t id, const RowUse& use, const void* row, bool brief) {
+    const auto floats = static_cast<size_t>(table_.rows_.width(brief));
+    const size_t begin = page.rows.content.size();
+    page.rows.content.resize(begin + floats);
+    std::memcpy(page.rows.content.data() + begin, row, floats * sizeof(float));
+    page.rows.ids.push_back(id);
+    page.rows.use.push_back(
+        {use.show, static_cast<uint32_t>(version) - use.last, use.click, brief});
+  };
+  const RowStore& store = table_.rows_.store();
+  const RowTiers* const tiers = table_.rows_.tiers();
+  std::vector<uint32_t> at(ids.size());
+  store.Find(ids, at.data());
+  std::vector<uint64_t> missing;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (at[i] == RowStore::kNone) {
+      missing.push_back(ids[i]);
+    } else {
+      append(ids[i], store.Use(at[i]), store.Row(at[i]), store.brief(at[i]));
+    }
+  }
+  if (tiers == nullptr) return page;
+  for (size_t begin = 0; begin < missing.size(); begin += RowTiers::kGroup) {
+    const size_t n = std::min(RowTiers::kGroup, missing.size() - begin);
+    std::vector<uint64_t> some(missing.begin() + static_cast<ptrdiff_t>(begin),
+                               missing.begin() + static_cast<ptrdiff_t>(begin + n));
+    TD_RETURN_IF_ERROR(tiers->Read(some, [&](const ColdRow& row) {
+      append(row.id, row.use, row.values, row.brief);
+      return OkStatus();
+    }));
+  }
+  return page;
+}
+
 StatusOr<size_t> TableReads::CountRows(std::span<const uint64_t> ids) {
   size_t count = 0;
   Group group;

@@ -34,6 +34,9 @@ class TableReads {
   // exist.
   Status ReadExisting(std::span<const uint64_t> ids, std::optional<float> score_min,
                       TableChanges& changes);
+  // Returns those of `ids` that exist, in any order, with their slots. The ages of rows are
+  // relative to `version`.
+  StatusOr<TablePage> ReadRows(std::span<const uint64_t> ids, uint64_t version) const;
   // Returns how many of `ids` are ids of rows that exist. REQUIRES: as for SparseTable::Pull.
   StatusOr<size_t> CountRows(std::span<const uint64_t> ids);
   size_t rows() const { return table_.rows_.size(); }  // number of rows that exist

@@ -1,4 +1,5 @@
-// Tests `tandem rows history` and `tandem restore --step`, which read the logs that pservers keep.
+// Tests `tandem rows history`, `tandem bisect` and `tandem restore --step`, which read the logs
+// that pservers keep.
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -44,6 +45,42 @@ class HistoryTest : public RowTest {
     return saved ? answer["pservers"][0]["version"].get<uint64_t>() : 0;
   }
 
+  // Compares tandem bisect with the history of a row: the push after which the largest absolute
+  // value of the row was reached. Returns false if the state before the history had it already.
+  bool BisectFindsTheLargest(const std::string& data, const std::string& table,
+                             const std::string& id, const json& history) {
+    json largest;
+    double most = -1, before = -1;
+    for (const json& server : history) {
+      for (const json& push : server["pushes"]) {
+        if (push["values"].is_null()) continue;
+        for (const json& value : push["values"]) {
+          const double size = std::fabs(value.get<double>());
+          if (size <= most) continue;
+          if (push["version"] != largest["version"]) before = most;
+          most = size;
+          largest = push;
+        }
+      }
+    }
+    if (before < 0) return false;
+    const json found = Tandem({"bisect", data, "--table=" + table, "--id=" + id,
+                               absl::StrFormat("--above=%.17g", (most + before) / 2)});
+    EXPECT_TRUE(found["found"].get<bool>()) << found;
+    if (!found["found"].get<bool>()) return false;
+    const json& server = found["pservers"][found["earliest"].get<size_t>()];
+    if (server["holds"] == "from_the_start") return false;
+    EXPECT_EQ(server["version"], largest["version"]) << found;
+    EXPECT_EQ(found["restore_step"].get<uint64_t>() + 1, server["version"].get<uint64_t>());
+    EXPECT_EQ(server["values"][0]["row_after"], largest["values"]) << found;
+    EXPECT_NE(server["values"][0]["row_before"], largest["values"]);
+    EXPECT_TRUE(std::ranges::any_of(server["pushes"], [&](const json& push) {
+      return push["entry"] == largest["entry"] && push["trainer"] == largest["trainer"] &&
+             push["gradient_norm"] == largest["gradient_norm"];
+    })) << found;
+    return true;
+  }
+
   static std::string TableOf(const trainer::TensorMap& rows) {
     for (const auto& [name, tensor] : rows) {
       if (name.ends_with("/ids")) return name.substr(0, name.size() - 4);
@@ -69,7 +106,7 @@ TEST_F(HistoryTest, ThePushesOfARowEndWithItsValues) {
   const auto ids = rows.at(table + "/ids").span<int64_t>();
   const auto values = rows.at(table + "/rows").span<float>();
   const size_t dim = values.size() / ids.size();
-  size_t pushes = 0;
+  size_t pushes = 0, bisected = 0;
   for (size_t i = 0; i < ids.size(); i += ids.size() / 5) {
     const json all = Tandem({"rows", "history", Path("data"), table, std::to_string(ids[i])});
     ASSERT_EQ(all.size(), 2u);
@@ -94,11 +131,19 @@ TEST_F(HistoryTest, ThePushesOfARowEndWithItsValues) {
       }
     }
     ASSERT_TRUE(last.is_object()) << ids[i];
+    bisected += BisectFindsTheLargest(Path("data"), table, std::to_string(ids[i]), all);
     for (size_t v = 0; v < dim; ++v) {
       EXPECT_EQ(last["values"][v].get<float>(), values[i * dim + v]) << ids[i] << ", " << v;
     }
   }
   EXPECT_GT(pushes, 100u);
+  EXPECT_GT(bisected, 0u);
+  ChildProcess never = Run({"bisect", Path("data")});
+  EXPECT_EQ(never.Wait(), 0);
+  EXPECT_THAT(never.Output(), HasSubstr("the condition never holds"));
+  ChildProcess typo = Run({"bisect", Path("data"), "--table=" + table + "x"});
+  EXPECT_NE(typo.Wait(), 0);
+  EXPECT_THAT(typo.Output(), HasSubstr("did you mean \"" + table + "\"?"));
   ChildProcess unknown = Run({"rows", "history", Path("data"), "nothing", "1"});
   EXPECT_NE(unknown.Wait(), 0);
   EXPECT_THAT(unknown.Output(), HasSubstr("no pserver has a table \"nothing\" [TD7008]"));

@@ -1,6 +1,7 @@
 #include "deploy/cli/tools/program_stages.h"
 
 #include "proto/job.pb.h"
+#include "trainer/job/job.h"
 #include "trainer/modes/make_mode.h"
 #include "trainer/reader/input/sampler.h"
 #include "trainer/session/plan_options.h"

@@ -1,7 +1,5 @@
 // Implements the command rows, which reads the logs of a job's pservers.
-#include <chrono>
 #include <cstdio>
-#include <ctime>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -10,6 +8,7 @@
 #include "common/base/require.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/console.h"
+#include "deploy/cli/tools/push_text.h"
 #include "pserver/history/row_history.h"
 
 namespace tandem::deploy {
@@ -21,17 +20,6 @@ using pserver::RowPush;
 
 constexpr size_t kValuesShown = 4;  // in the text output
 
-// Returns a time in UTC, such as "2026-11-28T20:00:00Z"; "-": unknown.
-std::string TimeText(int64_t time_us) {
-  if (time_us <= 0) return "-";
-  const time_t seconds = time_us / 1000000;
-  tm parts{};
-  gmtime_r(&seconds, &parts);
-  char text[32];
-  strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return text;
-}
-
 std::string ValuesText(const RowPush& push) {
   if (!push.after) return "unknown";
   std::vector<std::string> shown;
@@ -42,17 +30,11 @@ std::string ValuesText(const RowPush& push) {
 }
 
 Json ToJson(const RowPush& push) {
-  Json json = {{"entry", push.entry},
-               {"time", push.time_us == 0 ? "" : TimeText(push.time_us)},
-               {"trainer", push.trainer},
-               {"incarnation", push.incarnation},
-               {"sequence", push.sequence},
-               {"step", push.step},
-               {"learning_rate", push.learning_rate},
-               {"gradient_norm", push.gradient_norm},
-               {"restored_before", push.restored},
-               {"version", nullptr},
-               {"values", nullptr}};
+  Json json = PushJson(push.facts);
+  json["gradient_norm"] = push.gradient_norm;
+  json["restored_before"] = push.restored;
+  json["version"] = nullptr;
+  json["values"] = nullptr;
   if (!push.after) return json;
   json["version"] = push.version;
   json["values"] = *push.after;
@@ -76,9 +58,9 @@ void PrintText(int server, const RowHistory& history) {
   std::vector<std::vector<std::string>> rows = {{"TIME", "ENTRY", "TRAINER", "SEQUENCE", "STEP",
                                                  "VERSION", "|GRADIENT|", "VALUES AFTER", ""}};
   for (const RowPush& p : history.pushes) {
-    rows.push_back({TimeText(p.time_us), std::to_string(p.entry), std::to_string(p.trainer),
-                    std::to_string(p.sequence), std::to_string(p.step),
-                    p.after ? std::to_string(p.version) : "-",
+    rows.push_back({TimeText(p.facts.time_us), std::to_string(p.facts.entry),
+                    std::to_string(p.facts.trainer), std::to_string(p.facts.sequence),
+                    std::to_string(p.facts.step), p.after ? std::to_string(p.version) : "-",
                     absl::StrFormat("%.6g", p.gradient_norm), ValuesText(p),
                     p.restored ? "after a restore" : ""});
   }

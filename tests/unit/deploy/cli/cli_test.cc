@@ -84,10 +84,10 @@ TEST_F(CliTest, UnknownCommandsAreRefusedWithAHint) {
 
 TEST_F(CliTest, EveryCommandExplainsItself) {
   for (const char* name :
-       {"bench",  "certs",   "completion", "demo", "doctor",    "drain",   "events",
-        "export", "follow",  "graph",      "help", "import",    "knobs",   "lint",
-        "plan",   "profile", "promote",    "read", "rebalance", "restore", "save",
-        "status", "steps",   "top",        "vars", "version"}) {
+       {"bench",  "bisect", "certs",   "completion", "demo", "doctor",    "drain",
+        "events", "export", "follow",  "graph",      "help", "import",    "knobs",
+        "lint",   "plan",   "profile", "promote",    "read", "rebalance", "restore",
+        "save",   "status", "steps",   "top",        "vars", "version"}) {
     EXPECT_EQ(Tandem({name, "--help"}), 0) << name;
     EXPECT_THAT(Out(), StartsWith(std::string("tandem ") + name));
     EXPECT_EQ(Tandem({name, "--hlep"}), kExitUsage) << name;
