@@ -1,6 +1,6 @@
 #!/bin/bash
 # Flips single bits in messages, files and memory of small jobs, and prints how many were found
-# (tests/long/flips.py): 10,000 by default, which takes about half an hour.
+# (tests/long/flips.py): 10,000 by default.
 #
 #   tests/long/flips.sh [N [SEED]]
 set -euo pipefail

@@ -85,6 +85,9 @@ class Membership {
   // Returns for each rank the seconds that it has waited for its peers, as of the last exchange of
   // these times. Empty: no exchange has ended. Thread-safe.
   virtual std::vector<double> WaitedSeconds() const { return {}; }
+  // Ends exchanges that are in flight, so that the evaluation and the checkpoint of the last step
+  // have the result of the job. The session calls EndSteps once, after the last step, before them.
+  virtual Status EndSteps() { return OkStatus(); }
   // Blocks until all trainers have finished. The session calls Finish once, after the last step.
   // After an error the session must call Abort instead.
   virtual Status Finish() = 0;

@@ -38,6 +38,9 @@ class PserverMode final : public Membership,
   StatusOr<int64_t> Join(const graph::Program& program, exec::Scope& scope, const TensorMap& state,
                          int64_t step, const Stop& stop) override;
   std::vector<double> WaitedSeconds() const override { return waits_.Seconds(); }
+  Status EndSteps() override {
+    return options_.regime == PsSyncMode::kLocalSteps ? comm_.Finish() : OkStatus();
+  }
   Status Finish() override;
   // Reports to the servers that this trainer stops, if `why` is CANCELLED. After a failure Abort
   // reports nothing: the servers notice that the trainer is unresponsive and name it to the other
@@ -78,6 +81,7 @@ class PserverMode final : public Membership,
  private:
   ps::PsOptions ClientOptions();
   ps::PsOptimizer LocalUpdatesOptimizer() const;
+  StatusOr<int64_t> FirstStep(ps::PsClient& client, uint64_t version, int64_t step) const;
   Status CountSlices(const std::vector<ps::PsVariable>& variables);
   // Calls `fetch`, which waits for the initial values, as long as the leader loads files of rows.
   StatusOr<uint64_t> AwaitValues(ps::PsClient& client,
@@ -235,6 +239,13 @@ StatusOr<int64_t> PserverMode::Join(const graph::Program& program, exec::Scope& 
   // device `values` are copies.
   TD_RETURN_IF_ERROR(PutInto(values, "of the pservers", scope));
   comm_.Begin(values, version, program_.fragments());
+  return FirstStep(client, version, step);
+}
+
+// Returns the step with which this trainer begins. `version`: version of the servers' values;
+// `step`: the step of the checkpoint that the trainer has read, or 0.
+StatusOr<int64_t> PserverMode::FirstStep(ps::PsClient& client, uint64_t version,
+                                         int64_t step) const {
   // In sync mode the version is the number of steps. In the other modes the version counts the
   // pushes of all trainers, and each trainer counts its own steps.
   if (options_.sync()) return static_cast<int64_t>(version);
@@ -291,8 +302,7 @@ StatusOr<TensorMap> PserverMode::State(const graph::Program& program, const exec
                                        Device& device) {
   TD_RETURN_IF_ERROR(Gather());
   TD_ASSIGN_OR_RETURN(TensorMap state, ScopeState(program, scope, device));
-  if (options_.updates_locally())
-    return state;  // the slots of the servers are of their own optimizer
+  if (options_.updates_locally()) return state;  // the servers have another optimizer
   TD_RETURN_IF_ERROR(program_.tables().AddState(*comm_.client(), device, state));
   TD_ASSIGN_OR_RETURN(const std::vector<ps::PsSlot> slots, comm_.client()->PullState());
   for (const ps::PsSlot& slot : slots) {

@@ -460,6 +460,7 @@ Status Session::Impl::TrainFrom(int64_t* from) {
     next += steps;
     if (runner_->watched()) TD_RETURN_IF_ERROR(AfterWatched(next == steps_total_));
     steps_done_ += steps;
+    if (next == steps_total_) TD_RETURN_IF_ERROR(mode_.membership->EndSteps());
     TD_ASSIGN_OR_RETURN(const bool stopping, mode_.membership->Stopping(stop_.load()));
     TD_RETURN_IF_ERROR(AfterRun(next - 1, steps, stopping));
     if (stopping && runs_left-- == 0) {
