@@ -174,7 +174,10 @@ void PrintServer(int server, const ServerBisection& found, Kind kind) {
   std::puts("");
   switch (found.result) {
     case Result::kNever:
-      std::puts("  the condition never holds");
+      std::puts(found.replayed > 0 ? "  the condition never holds"
+                                   : "  the condition does not hold in this state, and the log has "
+                                     "no push after it\n  (a checkpoint removes them: keep a "
+                                     "snapshot, tandem save --snapshot, and --log_keep_mb)");
       return;
     case Result::kAtStart:
       std::puts("  the condition holds already in this state; no older log and state is kept");
