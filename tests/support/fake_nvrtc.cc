@@ -6,6 +6,7 @@
 // second.
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -213,7 +214,7 @@ NvrtcResult nvrtcGetCUBINSize(NvrtcProgram program, size_t* bytes) {
 }
 
 NvrtcResult nvrtcGetCUBIN(NvrtcProgram program, char* cubin) {
-  std::memcpy(cubin, program->code.data(), program->code.size());
+  std::copy(program->code.begin(), program->code.end(), cubin);
   return tandem::ops::kSuccess;
 }
 

@@ -80,7 +80,7 @@ ChildProcess::ChildProcess(const std::string& program, const std::vector<std::st
   for (char** entry = environ; *entry != nullptr; ++entry) {
     if (!SpeaksOfRanks(*entry)) entries.emplace_back(*entry);
   }
-  for (const auto& [name, value] : env) entries.push_back(name + "=" + value);
+  for (const auto& [name, value] : env) entries.emplace_back(name).append("=").append(value);
   std::vector<char*> argv, envp;
   for (std::string& word : words) argv.push_back(word.data());
   for (std::string& entry : entries) envp.push_back(entry.data());
