@@ -6,8 +6,6 @@
 // the highest rate to the third server, and waits for the rows of each push. Last, it compares a
 // follower that asks every 20 ms (polled) with one whose requests the server holds (held): the time
 // until it has a push when pushes are rare, and the processor time of an idle second.
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <atomic>
 #include <thread>
@@ -15,6 +13,7 @@
 #include "pserver/client/follow/table_follower.h"
 #include "tests/bench/folder.h"
 #include "tests/bench/logged_table.h"
+#include "tests/bench/processor_time.h"
 #include "tests/bench/report.h"
 
 namespace tandem::bench {
@@ -63,16 +62,6 @@ class Follower {
   std::thread thread_;
 };
 
-// Returns the processor time of this process in seconds.
-double ProcessorSeconds() {
-  rusage used{};
-  getrusage(RUSAGE_SELF, &used);
-  const auto seconds = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return seconds(used.ru_utime) + seconds(used.ru_stime);
-}
-
 // Measures a follower of a server that has few pushes, then none.
 Status AddRarePushes(const std::string& name, Duration wait, LoggedTable& table, Report& report) {
   constexpr int kPushes = 41;
@@ -90,9 +79,9 @@ Status AddRarePushes(const std::string& name, Duration wait, LoggedTable& table,
   std::sort(lags.begin(), lags.end());
   report.Add(name + "_rare_lag_p50_ms", 1e3 * lags[lags.size() / 2]);
   report.Add(name + "_rare_lag_max_ms", 1e3 * lags.back());
-  const double before = ProcessorSeconds();
+  const double before = CpuSeconds();
   std::this_thread::sleep_for(std::chrono::seconds(1));
-  report.Add(name + "_idle_cpu_ms_per_s", 1e3 * (ProcessorSeconds() - before));
+  report.Add(name + "_idle_cpu_ms_per_s", 1e3 * (CpuSeconds() - before));
   return OkStatus();
 }
 

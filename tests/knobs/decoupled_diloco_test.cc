@@ -202,6 +202,9 @@ TEST_F(DecoupledTest, AtTheEndATrainerHasTheServersNewestValues) {
   EXPECT_THAT(Moved(0), AllNear(2));
   ASSERT_TRUE(Finish(0).ok());
   EXPECT_THAT(Moved(0), AllNear(2 + 4)) << "the outer steps of both trainers";
+  for (int64_t step = 2; step < 4; ++step) Step(1, step, 1);
+  ASSERT_TRUE(Finish(0).ok());
+  EXPECT_THAT(Moved(0), AllNear(2 + 4)) << "those of its last evaluation";
 }
 
 TEST_F(DecoupledTest, AfterTheDelayTheStepsSinceThePushStay) {

@@ -10,8 +10,7 @@ Status RefuseTableRules(const graph::Program& program) {
     if (op.type != "lookup_table" || rules == op.attrs.end()) continue;
     return Unimplemented(
         "table \"%s\" has table_rules (%s), which are supported only in mode pserver without geo "
-        "and localsgd "
-        "[TD1107]",
+        "and localsgd [TD1107]",
         op.inputs[1].front(), std::get<std::string>(rules->second));
   }
   return OkStatus();

@@ -169,6 +169,10 @@ void LocalSteps::AfterStep(ps::PsClient& client, int64_t step, exec::CommDone* d
 }
 
 Status LocalSteps::Finish(ps::PsClient& client, int64_t step) {
+  {
+    MutexLock lock(mu_);
+    if (ended_) return error_;
+  }
   TD_RETURN_IF_ERROR(EndExchanges(client));
   std::vector<size_t> left;
   {

@@ -31,7 +31,8 @@ class LocalSteps {
   // exchange so far. One call at a time, with ascending steps.
   void AfterStep(ps::PsClient& client, int64_t step, exec::CommDone* done);
   // Ends all exchanges, pushes what has not been pushed, and sets the parameters to the servers'
-  // values. Blocks; the client's deadlines end the wait.
+  // values. Blocks; the client's deadlines end the wait. Further calls have no effect, so that the
+  // parameters stay those of the last evaluation and checkpoint.
   Status Finish(ps::PsClient& client, int64_t step);
 
   // The number of pushes, and the number of pulls.

@@ -16,6 +16,7 @@
 #include "pserver/shard/checkpoint_calls.h"
 #include "pserver/shard/durable_shard.h"
 #include "pserver/storage/storage.h"
+#include "tests/support/temp_dir.h"
 #include "tests/unit/pserver/shard/shard_fixture.h"
 
 namespace tandem::pserver {
@@ -26,13 +27,7 @@ class BisectTest : public ShardFixture {
   using Result = ServerBisection::Result;
   static constexpr int64_t kDim = 2;
 
-  BisectTest() : dir_(testing::TempDir() + "/bisect_XXXXXX") {
-    CHECK(mkdtemp(dir_.data()) != nullptr);
-  }
-  ~BisectTest() override {
-    Kill();
-    std::filesystem::remove_all(dir_);
-  }
+  ~BisectTest() override { Kill(); }
 
   std::string DirOf(int server) const {
     return absl::StrFormat("%s/pserver-%d/shard-%d", dir_, server, server);
@@ -126,7 +121,8 @@ class BisectTest : public ShardFixture {
     return found.ok() && *found ? **found : ServerBisection();
   }
 
-  std::string dir_;
+  const TempDir temp_;
+  const std::string dir_ = temp_.path();
   uint64_t incarnation_ = kIncarnation;
   std::map<int, uint64_t> sequences_;  // by trainer: number of its newest push
   std::unique_ptr<Storage> storage_;
