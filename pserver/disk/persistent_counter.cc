@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "common/base/crc32c.h"
-#include "common/os/host_limits.h"
+#include "pserver/disk/store_error.h"
 
 namespace tandem::pserver {
 namespace {
@@ -27,12 +27,6 @@ Record Encode(uint64_t number) {
   return record;
 }
 
-Status CannotRead(const std::string& path, int error) {
-  const std::string text = absl::StrFormat("cannot read %s: %s", path, ErrnoText(error));
-  if (error == EMFILE || error == ENFILE) return TooManyFiles(text);
-  return Unavailable("the checkpoint store failed: %s [TD2110]; hint: check the disk", text);
-}
-
 }  // namespace
 
 Status PersistentCounter::Note(uint64_t number) {
@@ -49,15 +43,7 @@ Status PersistentCounter::Note(uint64_t number) {
     if (n < 0 && errno == EINTR) n = 0;
   }
   if (done == record.size()) return OkStatus();
-  const int error = n < 0 ? errno : ENOSPC;
-  const std::string text = absl::StrFormat("cannot write %s: %s", path_, ErrnoText(error));
-  if (error == ENOSPC || error == EDQUOT) {
-    return ResourceExhausted("the disk is full: %s [TD2107]; hint: free space on the disk", text);
-  }
-  return Unavailable(
-      "the checkpoint store failed: %s [TD2110]; hint: start the server again, which recovers its "
-      "state from the directory",
-      text);
+  return StoreError("cannot write " + path_, n < 0 ? errno : ENOSPC);
 }
 
 StatusOr<uint64_t> PersistentCounter::Read() const {
@@ -70,9 +56,9 @@ StatusOr<uint64_t> PersistentCounter::Read() const {
         pread(file.get(), record.data() + done, record.size() - done, static_cast<off_t>(done));
     if (n == 0) break;
     if (n > 0) done += static_cast<size_t>(n);
-    if (n < 0 && errno != EINTR) return CannotRead(path_, errno);
+    if (n < 0 && errno != EINTR) return StoreError("cannot read " + path_, errno);
   }
-  if (!file.valid()) return CannotRead(path_, errno);
+  if (!file.valid()) return StoreError("cannot read " + path_, errno);
   if (done == 0) return uint64_t{0};
   if (done != record.size()) {
     return DataLoss(

@@ -17,7 +17,7 @@ namespace tandem::pserver {
 // The identity of a logged push.
 struct PushFacts {
   uint64_t entry = 0;   // number of the log entry
-  int64_t time_us = 0;  // microseconds of Unix time, up to a second too early; 0: unknown
+  int64_t time_us = 0;  // microseconds of Unix time; 0: unknown
   int trainer = 0;
   uint64_t incarnation = 0, sequence = 0;
   uint64_t step = 0;  // the step of the trainer, from 0

@@ -28,20 +28,19 @@
 #include "common/os/own_files.h"
 #include "proto/pserver.pb.h"
 #include "pserver/disk/disk_space.h"
-#include "pserver/disk/persistent_counter.h"
 #include "pserver/rocksdb/directory_lock.h"
-#include "pserver/rocksdb/log_marks.h"
-#include "pserver/rocksdb/log_scan.h"
+#include "pserver/rocksdb/log_breaks.h"
 #include "pserver/rocksdb/rocksdb_status.h"
 #include "pserver/rocksdb/snapshot_records.h"
 #include "pserver/rocksdb/snapshot_values.h"
 #include "pserver/rocksdb/store_keys.h"
+#include "pserver/rocksdb/store_log.h"
 #include "pserver/rocksdb/store_meta.h"
 #include "pserver/rocksdb/store_room.h"
 #include "pserver/rocksdb/store_writer.h"
+#include "pserver/storage/group_commit_log.h"
 #include "pserver/storage/snapshot_delta.h"
 #include "pserver/storage/storage.h"
-#include "pserver/wire/log_record.h"
 
 namespace tandem::pserver {
 namespace {
@@ -53,9 +52,8 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
   RocksdbStorage(std::string dir, const StoreSettings& settings, CheckpointThrottle* pace)
       : dir_(std::move(dir)),
         free_bytes_min_(settings.free_bytes_min),
-        log_keep_bytes_(settings.log_keep_bytes),
         pace_(pace),
-        synced_(dir_ + "/TANDEM_LOG_SYNCED"),
+        log_(dir_, settings.log_keep_bytes),
         records_(dir_) {}
 
   Status Open() {
@@ -64,17 +62,21 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     TD_RETURN_IF_ERROR(Annotate(own, "data folder"));
     TD_RETURN_IF_ERROR(CheckFree("data folder", dir_, kStoreBytesMin));
     TD_RETURN_IF_ERROR(WaitForDirectoryLock("checkpoint store", dir_, "--data_dir"));
-    TD_ASSIGN_OR_RETURN(const uint64_t free, FreeBytes("data folder", dir_));
-    TD_ASSIGN_OR_RETURN(const uint64_t log_bytes, SyncLogFiles());
-    const bool tight = free < log_bytes + kStoreBytesMin;
+    // RocksDB writes the records of its log files to table files.
+    TD_ASSIGN_OR_RETURN(const uint64_t record_bytes, SyncRecordFiles());
+    TD_RETURN_IF_ERROR(CheckFree("data folder", dir_, kStoreBytesMin + record_bytes));
     rocksdb::DB* db = nullptr;
-    const rocksdb::Status status =
-        rocksdb::DB::Open(tight ? TightStoreOptions(log_bytes) : StoreOptions(), dir_, &db);
+    const rocksdb::Status status = rocksdb::DB::Open(StoreOptions(), dir_, &db);
     db_.reset(db);
     TD_RETURN_IF_ERROR(FromRocksdb(status, "cannot open checkpoint store " + dir_));
     writer_.Open(db_.get());
-    marks_.Open(db_.get());
     records_.Open(db_.get());
+    std::optional<uint64_t> logged;
+    if (std::string text; db_->Get({}, keys::kMeta, &text).ok()) {
+      logged = CheckpointRecord().log_number();
+    }
+    TD_ASSIGN_OR_RETURN(const uint64_t free, FreeBytes("data folder", dir_));
+    TD_RETURN_IF_ERROR(log_.Open(*db_, writer_, logged, free));
     const Status room = CheckRoom(0);
     LOG_IF(WARNING, !room.ok()) << "pushes are rejected until the disk has free space: "
                                 << room.message();
@@ -114,14 +116,13 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     // This batch atomically replaces the record of the old checkpoint, which names the old value
     // file.
     rocksdb::WriteBatch batch;
-    const uint64_t first = FirstKept(snapshot.log_number + 1);
-    marks_.Remove(first, &batch);
+    const uint64_t first = log_.AddRemoval(snapshot.log_number, BytesForLog(), &batch);
     (void)batch.Delete(keys::kRestoring);
     (void)batch.Put(keys::kMeta, meta.SerializeAsString());
     TD_RETURN_IF_ERROR(WriteSynced(&batch, "cannot write the checkpoint record to " + dir_));
     TD_RETURN_IF_ERROR(WriteAcknowledged(snapshot.version));
     RemoveValuesBut(meta);
-    DropOldLog(first);
+    log_.OnRemoval(first);
     LOG_EVERY_T(INFO, 1.0) << "checkpoint of version " << snapshot.version << " written: " << bytes
                            << " bytes in " << Seconds(SteadyNow() - begin) << " s";
     return bytes;
@@ -209,80 +210,29 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
   }
 
   StatusOr<size_t> AppendLog(std::span<const LogEntry> entries, bool sync) override {
-    TD_REQUIRE(!entries.empty());
-    rocksdb::WriteBatch batch;
-    for (const LogEntry& entry : entries) {
-      const codec::EncodedMessage message = EncodeLogEntry(entry);
-      std::vector<rocksdb::Slice> fragments;
-      for (const codec::EncodedMessage::Piece& p : message.pieces) {
-        fragments.emplace_back(
-            p.data != nullptr ? static_cast<const char*>(p.data) : p.owned.data(),
-            p.data != nullptr ? p.bytes : p.owned.size());
-      }
-      const std::string key = keys::Log(entry.number);
-      const rocksdb::Slice key_slice(key);
-      (void)batch.Put(rocksdb::SliceParts(&key_slice, 1),
-                      rocksdb::SliceParts(fragments.data(), static_cast<int>(fragments.size())));
-    }
-    const size_t bytes = batch.GetDataSize();
-    marks_.Note(entries.front().number, bytes, &batch);
+    uint64_t bytes = 0;
+    for (const LogEntry& entry : entries) bytes += ValueBytes(entry);
     TD_RETURN_IF_ERROR(CheckFree("data folder", dir_, RoomFor(*db_, bytes) + free_bytes_min_ / 2));
-    rocksdb::WriteOptions options;
-    options.sync = sync;
-    TD_RETURN_IF_ERROR(
-        FromRocksdb(writer_.Write(options, &batch), "cannot write the write-ahead log of " + dir_));
-    last_entry_ = entries.back().number;
-    if (sync) TD_RETURN_IF_ERROR(synced_.Note(last_entry_));
-    return bytes;
+    return log_.Append(entries, sync);
   }
 
   Status CheckRoom(uint64_t bytes) override {
     return CheckFree("data folder", dir_, RoomFor(*db_, bytes) + free_bytes_min_);
   }
 
-  Status SyncLog() override {
-    const uint64_t last = last_entry_;
-    const std::optional<rocksdb::Status> result = writer_.SyncLogFiles();
-    const Status synced = result
-                              ? FromRocksdb(*result, "cannot sync the write-ahead log of " + dir_)
-                              : SyncLogFiles().status();
-    // After a failed sync, unsynced data may be lost, even if the cause was a full disk. The status
-    // is therefore UNAVAILABLE, after which the log does not retry.
-    if (!synced.ok()) return Unavailable("%s", std::string(synced.message()));
-    return last == 0 ? OkStatus() : synced_.Note(last);
-  }
+  Status SyncLog() override { return log_.Sync(); }
 
   Status ReadLog(uint64_t after, const std::function<Status(LogEntry)>& take) override {
-    const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
-    uint64_t expected = after + 1;
-    for (it->Seek(keys::Log(expected)); it->Valid() && it->key().starts_with(keys::kLogBegin);
-         it->Next()) {
-      if (it->key() != keys::Log(expected)) {
-        return DataLoss(
-            "%s: the update log lacks entry %d and continues with entry %s [TD2118]; hint: restore "
-            "a copy of the directory, or move the directory away to start with an empty state",
-            dir_, expected, it->key().ToString());
-      }
-      StatusOr<LogEntry> entry = DecodeLogEntry(expected, it->value().ToStringView());
-      if (!entry.ok()) return Annotate(entry.status(), dir_);
-      TD_RETURN_IF_ERROR(take(*std::move(entry)));
-      ++expected;
-    }
-    TD_RETURN_IF_ERROR(FromRocksdb(it->status(), "cannot read the write-ahead log of " + dir_));
-    TD_ASSIGN_OR_RETURN(const uint64_t synced, synced_.Read());
-    if (expected > synced) return OkStatus();
-    return DataLoss(
-        "%s: the update log ends at entry %d, expected entry %d, which was durable [TD2118]; hint: "
-        "restore a copy of the directory, or move the directory away to start with an empty state",
-        dir_, expected - 1, synced);
+    return log_.Read(after, take);
   }
 
   Status ClearLog() override {
+    TD_RETURN_IF_ERROR(log_.ForgetSynced());
     rocksdb::WriteBatch batch;
-    LogMarks::RemoveAll(&batch);
-    TD_RETURN_IF_ERROR(
-        FromRocksdb(writer_.Write({}, &batch), "cannot clear the write-ahead log of " + dir_));
-    return synced_.Note(0);
+    const uint64_t generation = log_.AddClear(std::nullopt, &batch);
+    TD_RETURN_IF_ERROR(WriteSynced(&batch, "cannot clear the write-ahead log of " + dir_));
+    log_.OnClear(generation);
+    return OkStatus();
   }
 
   Status BeginRestore(const LogBreak& at) override {
@@ -292,7 +242,7 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
       TD_RETURN_IF_ERROR(records_.Get(at.snapshot).status());
       SnapshotRecords::SetRestored(at.snapshot, &batch);
     }
-    (void)batch.Put(keys::Numbered(keys::kBreakBegin, at.number), std::to_string(at.snapshot));
+    AddLogBreak(at, &batch);
     (void)batch.Put(keys::kRestoring, absl::StrFormat("%d %d", at.number, at.snapshot));
     return WriteSynced(&batch, "cannot write to " + dir_);
   }
@@ -315,19 +265,11 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
   }
 
   StatusOr<LogBreak> LastBreak() override {
-    const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
-    LogBreak last;
-    it->SeekForPrev(keys::kBreakEnd);
-    const bool found = it->Valid() && keys::ParseNumbered(it->key().ToStringView(),
-                                                          keys::kBreakBegin, &last.number);
-    TD_RETURN_IF_ERROR(FromRocksdb(it->status(), "cannot read " + dir_));
-    if (found) (void)absl::SimpleAtoi(it->value().ToString(), &last.snapshot);
-    return last;
+    TD_ASSIGN_OR_RETURN(const std::vector<LogBreak> breaks, LogBreaks(*db_, dir_));
+    return breaks.empty() ? LogBreak() : breaks.back();
   }
 
-  Status ScanLog(uint64_t first, const ScanSink& take) override {
-    return ScanLogOf(*db_, dir_, first, take);
-  }
+  Status ScanLog(uint64_t first, const ScanSink& take) override { return log_.Scan(first, take); }
 
   CheckpointFiles* files() override { return this; }
 
@@ -371,17 +313,17 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     // The new state may have a lower version than the acknowledged one, and its log other numbers.
     // A crash after these two lines leaves the old state, which is complete.
     TD_RETURN_IF_ERROR(WriteAcknowledged(0));
-    TD_RETURN_IF_ERROR(synced_.Note(0));
+    TD_RETURN_IF_ERROR(log_.ForgetSynced());
     MutexLock names(names_mu_);
     rocksdb::WriteBatch batch;
     TD_RETURN_IF_ERROR(records_.KeepPredecessors(meta, &batch));
-    LogMarks::RemoveAll(&batch);
+    const uint64_t generation = log_.AddClear(meta.log_number(), &batch);
     (void)batch.Put(keys::kMeta, meta.SerializeAsString());
     (void)batch.Put(keys::kTerm, TermText(term));
     (void)batch.Put(keys::kIncomplete, "");
     (void)batch.Delete(keys::kRestoring);
     TD_RETURN_IF_ERROR(WriteSynced(&batch, "cannot install a checkpoint in " + dir_));
-    last_entry_ = 0;
+    log_.OnClear(generation);
     pending_file_.clear();
     TD_RETURN_IF_ERROR(WriteAcknowledged(meta.version()));
     RemoveValuesBut(meta);
@@ -432,13 +374,12 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
   // Checks the free disk space for a value file of `bytes` bytes and for the record that names the
   // file.
   Status CheckSpace(size_t bytes) const {
-    return CheckFree("data folder", dir_, RoomFor(*db_, 0) + bytes + free_bytes_min_ / 2);
+    return CheckFree("data folder", dir_, RoomFor(*db_, bytes) + free_bytes_min_ / 2);
   }
 
-  // Syncs RocksDB's log files, because an earlier process may have left unsynced data. If the disk
-  // has no room to write this data to table files, RocksDB keeps the data in the log files
-  // (TightStoreOptions). Returns the size of the log files in bytes.
-  StatusOr<uint64_t> SyncLogFiles() const {
+  // Syncs RocksDB's log files, because an earlier process may have left unsynced records. Returns
+  // their size in bytes.
+  StatusOr<uint64_t> SyncRecordFiles() const {
     uint64_t bytes = 0;
     TD_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDir(dir_));
     for (const std::string& name : names) {
@@ -457,22 +398,11 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     return bytes;
   }
 
-  // Returns the number of the first entry that stays in the log after a checkpoint. `needed`: first
-  // entry after the checkpoint. Older entries are no reason to reject a push for lack of space.
-  uint64_t FirstKept(uint64_t needed) const {
-    if (log_keep_bytes_ == 0) return needed;
+  // Returns the free bytes of which entries that a checkpoint contains may use a part. Such entries
+  // are no reason to reject a push for lack of space.
+  uint64_t BytesForLog() const {
     const StatusOr<uint64_t> free = FreeBytes("data folder", dir_);
-    if (!free.ok() || *free < 4 * free_bytes_min_) return needed;
-    return marks_.FirstKept(needed, std::min(log_keep_bytes_, *free / 2));
-  }
-
-  // Removes the entries below `first` from RocksDB's files.
-  void DropOldLog(uint64_t first) const {
-    const StatusOr<uint64_t> free = FreeBytes("data folder", dir_);
-    const Status dropped =
-        free.ok() ? DropDeleted(*db_, keys::Log(first), keys::kLogEnd, *free) : free.status();
-    LOG_IF(WARNING, !dropped.ok())
-        << "cannot remove the old write-ahead log of " << dir_ << ": " << dropped.message();
+    return free.ok() && *free >= 4 * free_bytes_min_ ? *free : 0;
   }
 
   std::string AcknowledgedPath() const { return dir_ + "/TANDEM_ACKNOWLEDGED"; }
@@ -595,14 +525,9 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
   }
 
   const std::string dir_;
-  const uint64_t free_bytes_min_, log_keep_bytes_;
+  const uint64_t free_bytes_min_;
   CheckpointThrottle* const pace_;
-  // Number of the last synced log entry. ReadLog uses this number to detect the loss of synced
-  // entries. RocksDB does not report a loss if the length in the newest record is damaged: RocksDB
-  // treats the record as an incomplete write and drops it.
-  PersistentCounter synced_;
-  std::atomic<uint64_t> last_entry_ = 0;  // number of the last written log entry
-  LogMarks marks_;
+  StoreLog log_;
   SnapshotRecords records_;
   Mutex names_mu_;  // guards the records of global snapshots, the head and an unfinished restore
   Mutex mu_;        // acquired before names_mu_

@@ -20,9 +20,14 @@ inline constexpr const char* kRestoring = "restoring";
 inline constexpr const char* kHead = "head";
 inline constexpr const char* kNothing = "nothing";  // never has a record (StoreWriter)
 
+// The log whose files are valid (LogFiles::Open); absent: 0.
+inline constexpr const char* kLogGeneration = "log_generation";
+inline constexpr const char* kLogFirst = "log_first";  // number of the first entry of the log
+
 // Each of the following kinds has the keys [kBegin, kEnd). '0' is the character after '/'.
-inline constexpr const char *kLogBegin = "log/", *kLogEnd = "log0";  // the entries of the log
-// Times of entries: "log entry NUMBER was written at TIME" (LogMarks).
+//
+// The entries of the log and their times, in stores of an earlier version (old_log.h).
+inline constexpr const char *kLogBegin = "log/", *kLogEnd = "log0";
 inline constexpr const char *kMarkBegin = "mark/", *kMarkEnd = "mark0";
 // A restored state follows entry NUMBER, so later entries are no changes of the state before. The
 // value is the number of the restored global snapshot; 0: the checkpoint.

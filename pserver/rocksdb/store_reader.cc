@@ -1,6 +1,7 @@
 #include "pserver/rocksdb/store_reader.h"
 
 #include <rocksdb/db.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,13 +12,22 @@
 #include "common/base/require.h"
 #include "common/os/files.h"
 #include "proto/pserver.pb.h"
+#include "pserver/rocksdb/log_bounds.h"
+#include "pserver/rocksdb/log_breaks.h"
 #include "pserver/rocksdb/log_scan.h"
+#include "pserver/rocksdb/old_log.h"
+#include "pserver/rocksdb/rocksdb_status.h"
 #include "pserver/rocksdb/snapshot_values.h"
 #include "pserver/rocksdb/store_keys.h"
 #include "pserver/rocksdb/store_meta.h"
 #include "pserver/rocksdb/store_room.h"
 
 namespace tandem::pserver {
+namespace {
+
+constexpr int kOpenedMax = 5;  // attempts to open the files of a log that its server changes
+
+}  // namespace
 
 StatusOr<std::unique_ptr<StoreReader>> StoreReader::Open(const std::string& dir) {
   if (!std::filesystem::exists(dir + "/CURRENT")) {
@@ -42,15 +52,43 @@ StatusOr<std::unique_ptr<StoreReader>> StoreReader::Open(const std::string& dir)
     return Unavailable("cannot read %s: %s [TD2110]; hint: try again", dir, opened.ToString());
   }
   reader->db_.reset(db);
-  TD_REQUIRE(reader->db_ != nullptr);
-  const std::unique_ptr<rocksdb::Iterator> it(db->NewIterator({}));
-  it->Seek(keys::kLogBegin);
-  if (it->Valid())
-    (void)keys::ParseNumbered(it->key().ToStringView(), keys::kLogBegin, &reader->first_);
-  it->SeekForPrev(keys::kLogEnd);
-  if (it->Valid())
-    (void)keys::ParseNumbered(it->key().ToStringView(), keys::kLogBegin, &reader->last_);
+  TD_RETURN_IF_ERROR(reader->OpenLog());
   return reader;
+}
+
+Status StoreReader::OpenLog() {
+  TD_REQUIRE(db_ != nullptr);
+  if (FindOldLog(*db_).entries != 0) {
+    return FailedPrecondition(
+        "an earlier version wrote the update log of %s [TD2119]; hint: start the server once with "
+        "this version",
+        dir_);
+  }
+  TD_ASSIGN_OR_RETURN(LogBounds bounds, ReadLogBounds(*db_, dir_));
+  for (int opened = 0; opened < kOpenedMax; ++opened) {
+    StatusOr<std::vector<LogFile>> files = OpenLogFiles(dir_, bounds.generation);
+    const LogBounds before = bounds;
+    TD_RETURN_IF_ERROR(
+        FromRocksdb(db_->TryCatchUpWithPrimary(), "cannot read the checkpoint store " + dir_));
+    TD_ASSIGN_OR_RETURN(bounds, ReadLogBounds(*db_, dir_));
+    // The server may have removed files of the log meanwhile, also before they were listed.
+    if (bounds == before && files.ok()) return UseFiles(*std::move(files), bounds.first);
+    const bool removed = files.status().code() == StatusCode::kNotFound;
+    if (!files.ok() && !removed) return files.status();
+  }
+  return Unavailable("%s changes while it is read [TD2110]; hint: try again", dir_);
+}
+
+Status StoreReader::UseFiles(std::vector<LogFile> files, uint64_t first) {
+  files_ = std::move(files);
+  // The server may append meanwhile. Every reading ends at the present end.
+  for (LogFile& file : files_) {
+    struct stat info {};
+    if (fstat(file.fd.get(), &info) != 0) return FileError(file.path, "cannot be read", errno);
+    file.end = static_cast<uint64_t>(info.st_size);
+  }
+  TD_ASSIGN_OR_RETURN(range_, RangeOf(files_, first));
+  return OkStatus();
 }
 
 StoreReader::StoreReader(std::string dir) : dir_(std::move(dir)) {}
@@ -128,27 +166,14 @@ StatusOr<LogTerm> StoreReader::Term() const {
                      got.ToString());
 }
 
-StatusOr<std::vector<LogBreak>> StoreReader::Breaks() const {
-  std::vector<LogBreak> breaks;
-  const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
-  LogBreak at;
-  for (it->Seek(keys::kBreakBegin);
-       it->Valid() && keys::ParseNumbered(it->key().ToStringView(), keys::kBreakBegin, &at.number);
-       it->Next()) {
-    if (!absl::SimpleAtoi(it->value().ToString(), &at.snapshot)) {
-      return DataLoss("%s: the record of a restore after log entry %d is damaged [TD4010]", dir_,
-                      at.number);
-    }
-    breaks.push_back(at);
-  }
-  if (it->status().ok()) return breaks;
-  return Unavailable("cannot read the restores of %s: %s [TD2110]; hint: try again", dir_,
-                     it->status().ToString());
-}
+StatusOr<std::vector<LogBreak>> StoreReader::Breaks() const { return LogBreaks(*db_, dir_); }
 
 Status StoreReader::ScanLog(uint64_t first, const ScanSink& take) const {
   TD_REQUIRE(take != nullptr);
-  return ScanLogOf(*db_, dir_, first, take);
+  TD_ASSIGN_OR_RETURN(std::vector<LogBreak> breaks, Breaks());
+  LogScan scan(std::move(breaks), dir_, take);
+  return ReadLogFiles(files_, std::max(first, range_.first),
+                      [&scan](const LogFrame& frame) { return scan.Add(frame); });
 }
 
 }  // namespace tandem::pserver

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "common/base/status.h"
+#include "pserver/log_files/log_file.h"
 #include "pserver/state/shard_config.h"
 #include "pserver/storage/checkpoint_files.h"
 #include "pserver/storage/scanned_entry.h"
@@ -30,6 +31,8 @@ class StoreReader {
   };
 
   // Opens the directory of one server, such as DIR/pserver-0/shard-0. NOT_FOUND: it has no store.
+  // UNAVAILABLE: the server replaced its log meanwhile. FAILED_PRECONDITION: the log is of an
+  // earlier version.
   static StatusOr<std::unique_ptr<StoreReader>> Open(const std::string& dir);
   ~StoreReader();
 
@@ -50,18 +53,24 @@ class StoreReader {
   // Returns the restores in the log, by ascending numbers.
   StatusOr<std::vector<LogBreak>> Breaks() const;
   // Numbers of the first and the last entry of the log; 0: the log is empty.
-  uint64_t first_entry() const { return first_; }
-  uint64_t last_entry() const { return last_; }
-  // See ScanLogOf in log_scan.h.
+  uint64_t first_entry() const { return range_.first; }
+  uint64_t last_entry() const { return range_.last; }
+  // Calls `take` for the entries with the number `first` or a later one, by ascending numbers, and
+  // returns its first error. The log may begin later than `first`. DATA_LOSS: an entry is missing
+  // or damaged.
   Status ScanLog(uint64_t first, const ScanSink& take) const;
 
  private:
   explicit StoreReader(std::string dir);
+  Status OpenLog();
+  // Sets the files of the log, and the numbers of the entries from `first` on.
+  Status UseFiles(std::vector<LogFile> files, uint64_t first);
 
   const std::string dir_;
   std::string scratch_;  // directory for the messages of RocksDB, removed by the destructor
   std::unique_ptr<rocksdb::DB> db_;
-  uint64_t first_ = 0, last_ = 0;
+  std::vector<LogFile> files_;  // of the log
+  LogRange range_;
 };
 
 }  // namespace tandem::pserver

@@ -11,8 +11,8 @@ namespace tandem::pserver {
 
 struct ScannedEntry {
   LogEntry entry;
-  // The entry was written at this time or up to a second later, in microseconds of Unix time; 0:
-  // unknown.
+  // Time of the write in microseconds of Unix time; 0: unknown. An entry that an earlier version
+  // wrote has a time that is up to a second earlier.
   int64_t time_us = 0;
   // true: the state before this entry is a restored one, and not the result of the entries before.
   bool restored = false;

@@ -62,6 +62,7 @@ FIGURES = {
     "lookup_vs_redis": Bench.lookup_vs_redis,
     "predict_deepfm": Bench.predict_deepfm,
     "ps_exactly_once": Bench.ps_exactly_once,
+    "ps_logged": Bench.ps_logged,
     "ps_quorum": Bench.ps_quorum,
     "ps_follow": Bench.ps_follow,
     "stream_lag": Bench.stream_lag,

@@ -57,6 +57,10 @@ class DurabilityFigures(PserverFigures):
             out["small_pushes_per_s"] / out["forgetful_small_pushes_per_s"], 3)
         return out
 
+    def ps_logged(self):
+        return self.ps_dense("ps_logged", "logged", "written",
+                             "one writer of the same bytes to a file on the same disk", "the same")
+
     def ps_quorum(self):
         out = self.ps_dense("ps_quorum", "quorum", "logged", "the same server without a standby",
                             "the same")

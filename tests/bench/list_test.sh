@@ -19,7 +19,7 @@ expect() {
 
 for name in op_overhead mlp40_step lenet_train resnet50_f32 resnet50_bf16 resnet18_cifar \
   transformer_lm bert_base bert_base_512 deepfm_dense ps_dense_tcp ps_dense_fast ps_pull_fast ps_sparse_pull ps_vs_stores lookup_vs_redis predict_deepfm \
-  ps_exactly_once ps_quorum ps_follow stream_lag ps_changes ps_snapshot ps_recovery deepfm_end_to_end allreduce_shm allreduce_tcp \
+  ps_exactly_once ps_logged ps_quorum ps_follow stream_lag ps_changes ps_snapshot ps_recovery deepfm_end_to_end allreduce_shm allreduce_tcp \
   dp_efficiency hierarchical_hosts hybrid_deepfm reader_jpeg reader_text data_wait collective_tls \
   tls_overhead; do
   expect 0 "$name " --list

@@ -49,6 +49,7 @@ constexpr Row kRows[] = {
     {"reader_text", ReaderText},
     {"reader_jpeg", ReaderJpeg},
     {"ps_exactly_once", PsExactlyOnce},
+    {"ps_logged", PsLogged},
     {"ps_quorum", PsQuorum},
     {"ps_follow", PsFollow},
     {"stream_lag", StreamLag},

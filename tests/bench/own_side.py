@@ -59,6 +59,7 @@ OWN = {
     "lookup_vs_redis": one(1, "resp_mget_rows_per_s", redis="tcp"),
     "predict_deepfm": one(2, "local_call_64_requests_per_s"),
     "ps_exactly_once": one(1, "push_mb_per_s"),
+    "ps_logged": one(1, "logged_mb_per_s"),
     "ps_quorum": one(1, "quorum_mb_per_s"),
     "ps_follow": one(1, "followed_mb_per_s"),
     "stream_lag": one(1, "half_load_p99_ms", lower=True, scale=1e-3),

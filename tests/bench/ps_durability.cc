@@ -1,20 +1,26 @@
-// ps_exactly_once, ps_quorum, ps_snapshot and ps_recovery: the cost of exactly-once pushes and of
-// durability.
+// ps_exactly_once, ps_logged, ps_quorum, ps_snapshot and ps_recovery: the cost of exactly-once
+// pushes and of durability.
 //
 // ps_exactly_once: large pushes (1 MB) and small pushes (1 KB) to a server. driver.py alternates
 // between this program and the same program with a server that does not remember accepted pushes
 // (tests/sim/mutants). ps_exactly_once also alternates between three servers: a server that logs
 // the pushes (durability logged), a server that logs only the order of pushes (durability
-// replayable) and a server without a log. ps_quorum: alternates between a server that logs the
-// pushes and the same server with a standby in this process, which logs and applies them too.
+// replayable) and a server without a log. ps_logged: alternates between a server that logs the
+// pushes and a writer of the same bytes to a file. ps_quorum: alternates between a server that logs
+// the pushes and the same server with a standby in this process, which logs and applies them too.
 // ps_snapshot: measures pushes and pulls, in turns without checkpoints and while the server writes
 // checkpoints one after the other. ps_recovery: writes the data directory of a server. driver.py
 // measures the restart of that server.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <functional>
 #include <thread>
 
+#include "common/os/fd.h"
 #include "pserver/pserver.h"
 #include "pserver/standby.h"
 #include "tests/bench/dense_ps.h"
@@ -54,25 +60,66 @@ struct Rate {
   double cpu_s = 0;  // seconds of processor time of this process a round
 };
 
-// Returns one rate per server. A round pushes every variable once. The servers run one after the
-// other in each of kTurns turns. Each server is measured for `seconds` in total.
-StatusOr<std::vector<Rate>> InTurns(const std::vector<DensePs*>& servers, const Values& gradients,
+// Returns one rate per side. The sides run one after the other in each of kTurns turns. Each side
+// is measured for `seconds` in total.
+StatusOr<std::vector<Rate>> InTurns(const std::vector<std::function<Status()>>& sides,
                                     double seconds) {
-  std::vector<double> taken(servers.size()), runs(servers.size()), cpu(servers.size());
+  std::vector<double> taken(sides.size()), runs(sides.size()), cpu(sides.size());
   for (int turn = -1; turn < kTurns; ++turn) {
-    if (turn == 0) taken = runs = cpu = std::vector<double>(servers.size());
-    for (size_t i = 0; i < servers.size(); ++i) {
+    if (turn == 0) taken = runs = cpu = std::vector<double>(sides.size());
+    for (size_t i = 0; i < sides.size(); ++i) {
       const double before = CpuSeconds();
-      TD_RETURN_IF_ERROR(Repeat(
-          seconds / kTurns, [&] { return servers[i]->PushAll(gradients); }, &taken[i], &runs[i]));
+      TD_RETURN_IF_ERROR(Repeat(seconds / kTurns, sides[i], &taken[i], &runs[i]));
       cpu[i] += CpuSeconds() - before;
     }
   }
   std::vector<Rate> rates;
-  for (size_t i = 0; i < servers.size(); ++i)
-    rates.push_back({runs[i] / taken[i], cpu[i] / runs[i]});
+  for (size_t i = 0; i < sides.size(); ++i) rates.push_back({runs[i] / taken[i], cpu[i] / runs[i]});
   return rates;
 }
+
+// A round pushes every variable once.
+StatusOr<std::vector<Rate>> InTurns(const std::vector<DensePs*>& servers, const Values& gradients,
+                                    double seconds) {
+  std::vector<std::function<Status()>> sides;
+  for (DensePs* const server : servers) {
+    sides.emplace_back([server, &gradients] { return server->PushAll(gradients); });
+  }
+  return InTurns(sides, seconds);
+}
+
+// Writes bytes to a file as the log of a server does: one write at a time, a sync every 100 ms, and
+// a new file after 256 MiB.
+class SequentialWriter {
+ public:
+  SequentialWriter(std::string path, size_t bytes)
+      : path_(std::move(path)), data_(bytes, 'x'), synced_(SteadyNow()) {}
+  Status Write() {
+    if (!file_.valid() || size_ >= kFileBytes) {
+      file_ = Fd(open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+      size_ = 0;
+    }
+    size_t done = 0;
+    while (done < data_.size()) {
+      const ssize_t n = write(file_.get(), data_.data() + done, data_.size() - done);
+      if (n <= 0) return Unavailable("cannot write %s: %s", path_, ErrnoText(errno));
+      done += static_cast<size_t>(n);
+    }
+    size_ += done;
+    if (SteadyNow() - synced_ < std::chrono::milliseconds(100)) return OkStatus();
+    synced_ = SteadyNow();
+    if (fdatasync(file_.get()) == 0) return OkStatus();
+    return Unavailable("cannot sync %s: %s", path_, ErrnoText(errno));
+  }
+
+ private:
+  static constexpr size_t kFileBytes = size_t{256} << 20;
+  const std::string path_;
+  const std::string data_;
+  Fd file_;
+  size_t size_ = 0;
+  Time synced_;
+};
 
 // Returns the quantile `share` (0 to 1) of `values`, which must not be empty.
 double Quantile(std::vector<double> values, double share) {
@@ -154,6 +201,31 @@ StatusOr<Report> PsExactlyOnce(const RunOptions& options) {
   report.Add("logged_mb_per_s", rates[0].rounds_per_s * kAllBytes / kMegabyte);
   report.Add("replayable_mb_per_s", rates[1].rounds_per_s * kAllBytes / kMegabyte);
   report.Add("beside_them_mb_per_s", rates[2].rounds_per_s * kAllBytes / kMegabyte);
+  return report;
+}
+
+StatusOr<Report> PsLogged(const RunOptions& options) {
+  const Values gradients = Filled(0.5f);
+  Folder folder;
+  TD_RETURN_IF_ERROR(folder.Make());
+  pserver::PserverOptions logging;
+  logging.data_dir = folder.path() + "/logged";
+  logging.durability = pserver::Durability::kLogged;
+  DensePs logged;
+  TD_RETURN_IF_ERROR(logged.Start(logging, OverShm()));
+  SequentialWriter writer(folder.path() + "/written", kAllBytes / kVariables);
+  const auto write_all = [&writer]() -> Status {
+    for (int v = 0; v < kVariables; ++v) TD_RETURN_IF_ERROR(writer.Write());
+    return OkStatus();
+  };
+  TD_ASSIGN_OR_RETURN(
+      const auto rates,
+      InTurns({[&] { return logged.PushAll(gradients); }, write_all}, options.seconds));
+  Report report;
+  report.Add("logged_mb_per_s", rates[0].rounds_per_s * kAllBytes / kMegabyte);
+  report.Add("written_mb_per_s", rates[1].rounds_per_s * kAllBytes / kMegabyte);
+  report.Add("logged_cpu_s_per_gb", rates[0].cpu_s / (kAllBytes * 1e-9));
+  report.Add("written_cpu_s_per_gb", rates[1].cpu_s / (kAllBytes * 1e-9));
   return report;
 }
 

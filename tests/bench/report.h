@@ -56,6 +56,7 @@ StatusOr<Report> PsVsStores(const RunOptions& options);
 StatusOr<Report> LookupVsRedis(const RunOptions& options);
 StatusOr<Report> PredictDeepFm(const RunOptions& options);
 StatusOr<Report> PsExactlyOnce(const RunOptions& options);
+StatusOr<Report> PsLogged(const RunOptions& options);
 StatusOr<Report> PsQuorum(const RunOptions& options);
 StatusOr<Report> PsFollow(const RunOptions& options);
 StatusOr<Report> StreamLag(const RunOptions& options);

@@ -1,10 +1,13 @@
 // Tests that tandem bisect names the push after which a condition holds.
 #include "pserver/history/bisect.h"
 
-#include <rocksdb/db.h>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "pserver/rocksdb/store_keys.h"
-#include "pserver/rocksdb/store_room.h"
+#include "common/base/check.h"
+#include "pserver/log_files/log_files.h"
 #include "tests/unit/pserver/bisect_fixture.h"
 
 namespace tandem::pserver {
@@ -234,18 +237,6 @@ TEST_F(BisectTest, TheServerWithTheEarliestFindingIsNamed) {
       }
       Kill();
     }
-    if (mode == UpdatePolicy::kASync) {
-      // The marks of times are at least a second apart, so this test writes its own.
-      for (const auto& [server, time_us] : {std::pair(0, 1000000), std::pair(1, 2000000)}) {
-        rocksdb::DB* db = nullptr;
-        ASSERT_TRUE(rocksdb::DB::Open(StoreOptions(), DirOf(server), &db).ok());
-        const std::unique_ptr<rocksdb::DB> owner(db);
-        ASSERT_TRUE(
-            db->DeleteRange({}, db->DefaultColumnFamily(), keys::kMarkBegin, keys::kMarkEnd).ok());
-        const std::string key = keys::Numbered(keys::kMarkBegin, 1);
-        ASSERT_TRUE(db->Put({}, key, absl::StrFormat("%d 0", time_us)).ok());
-      }
-    }
     const auto job = BisectJob(dir_, {.kind = Kind::kAbove, .limit = 1000});
     ASSERT_TRUE(job.ok()) << job.status();
     EXPECT_EQ(job->servers.at(0).version, 7u);
@@ -255,6 +246,38 @@ TEST_F(BisectTest, TheServerWithTheEarliestFindingIsNamed) {
     std::filesystem::remove_all(dir_);
   }
 }
+
+// The log of a server, whose entries a test removes or changes.
+class ChangedLog {
+ public:
+  explicit ChangedLog(std::string dir) : dir_(std::move(dir)) {
+    for (const auto& file : std::filesystem::directory_iterator(dir_)) {
+      uint64_t first = 0;
+      if (ParseLogFileName(file.path().filename().string(), &generation_, &first)) break;
+    }
+    const Status read = ReadLogFiles(*OpenLogFiles(dir_, generation_), 1, [&](const LogFrame& f) {
+      payloads.emplace_back(f.payload);
+      return OkStatus();
+    });
+    CHECK(read.ok()) << read;
+  }
+  // Replaces the log by some of its entries.
+  void Write(const std::vector<uint64_t>& numbers) const {
+    { CHECK(LogFiles(dir_, 1).Open(generation_ + 1).ok()); }  // removes the files
+    LogFiles files(dir_, uint64_t{1} << 30);
+    CHECK(files.Open(generation_).ok());
+    for (const uint64_t number : numbers) {
+      const LogPayload payload{number, {payloads[number - 1]}};
+      CHECK(files.Append({&payload, 1}, 1, false).ok());
+    }
+  }
+
+  std::vector<std::string> payloads;  // entry 1 first
+
+ private:
+  const std::string dir_;
+  uint64_t generation_ = 0;
+};
 
 TEST_F(BisectTest, BadInputIsNamed) {
   Start(1, UpdatePolicy::kASync);
@@ -276,28 +299,17 @@ TEST_F(BisectTest, BadInputIsNamed) {
               HasSubstr("hint: use --table=emb"));
   EXPECT_EQ(BisectServer(dir_ + "/none", 0, {}).status().code(), StatusCode::kNotFound);
 
-  rocksdb::DB* db = nullptr;
-  ASSERT_TRUE(rocksdb::DB::Open(StoreOptions(), DirOf(0), &db).ok());
-  std::unique_ptr<rocksdb::DB> owner(db);
-  const std::string second = keys::Log(2);
-  std::string entry;
-  ASSERT_TRUE(db->Get({}, second, &entry).ok());
-  ASSERT_TRUE(db->Delete({}, second).ok());
-  owner.reset();
+  ChangedLog log(DirOf(0));
+  ASSERT_GE(log.payloads.size(), 3u);
+  log.Write({1, 3, 4});
   EXPECT_THAT(message({}, StatusCode::kDataLoss), HasSubstr("lacks entry 2"));
 
-  entry[entry.size() / 2] ^= 1;
-  ASSERT_TRUE(rocksdb::DB::Open(StoreOptions(), DirOf(0), &db).ok());
-  owner.reset(db);
-  ASSERT_TRUE(db->Put({}, second, entry).ok());
-  owner.reset();
+  std::string& second = log.payloads[1];
+  second[second.size() / 2] ^= 1;
+  log.Write({1, 2, 3});
   EXPECT_THAT(message({}, StatusCode::kDataLoss), HasSubstr("[TD2118]"));
 
-  // The log begins after the only state.
-  ASSERT_TRUE(rocksdb::DB::Open(StoreOptions(), DirOf(0), &db).ok());
-  owner.reset(db);
-  ASSERT_TRUE(db->Delete({}, keys::Log(1)).ok() && db->Delete({}, second).ok());
-  owner.reset();
+  log.Write({3, 4});  // the log begins after the only state
   EXPECT_THAT(message({}, StatusCode::kFailedPrecondition),
               HasSubstr("the log begins with entry 3, and no stored state is as old"));
 }

@@ -28,17 +28,8 @@ class RowHistoryTest : public ShardFixture {
   // pushes to the rows 3 and 5. `counts`: numbers before the gradient of a row.
   void Make(const std::string& member, LogTerm term, uint64_t entries, bool checkpoint = true,
             std::vector<float> counts = {}) {
-    auto storage = *OpenRocksdbStorage(DirOf(member));
+    auto storage = *OpenRocksdbStorage(DirOf(member), nullptr, {.log_keep_bytes = 1 << 20});
     ASSERT_TRUE(storage->files()->SetTerm(term).ok());
-    if (checkpoint) {
-      shard_.reset();
-      Start(Config(1, UpdatePolicy::kASync));
-      ShardSnapshot image = *shard_->checkpoints().Take();
-      image.config.tables = {{.variable = "emb", .shape = Shape{10, 2}, .bucket_end = kRowBuckets}};
-      image.tables.resize(1);
-      image.log_number = 100;  // no entry follows the state, so none is replayed
-      ASSERT_TRUE(storage->Write(image).ok());
-    }
     for (uint64_t n = 1; n <= entries; ++n) {
       const auto width = static_cast<int64_t>(counts.size()) + 2;
       PushRecord push{Head(Rank(0), n, n - 1), {}};
@@ -57,6 +48,14 @@ class RowHistoryTest : public ShardFixture {
       const LogEntry entry{.number = n, .record = std::move(push)};
       ASSERT_TRUE(storage->AppendLog({&entry, 1}, true).ok());
     }
+    if (!checkpoint) return;
+    shard_.reset();
+    Start(Config(1, UpdatePolicy::kASync));
+    ShardSnapshot image = *shard_->checkpoints().Take();
+    image.config.tables = {{.variable = "emb", .shape = Shape{10, 2}, .bucket_end = kRowBuckets}};
+    image.tables.resize(1);
+    image.log_number = entries;  // no entry follows the state, so none is replayed
+    ASSERT_TRUE(storage->Write(image).ok());
   }
 
   std::string dir_;
