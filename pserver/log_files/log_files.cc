@@ -156,7 +156,7 @@ StatusOr<size_t> LogFiles::Append(std::span<const LogPayload> entries, int64_t t
   std::vector<FrameHeadBytes> heads;
   heads.reserve(entries.size());
   std::vector<std::string_view> pieces;
-  std::vector<uint64_t> offsets;  // of the frames
+  std::vector<uint64_t> offsets;  // offsets of the frames
   const uint64_t last = last_;
   uint64_t end = size;
   if (size == 0) {

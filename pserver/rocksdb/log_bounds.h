@@ -13,7 +13,7 @@ class DB;
 namespace tandem::pserver {
 
 struct LogBounds {
-  uint64_t generation = 0;  // of the files (LogFiles::Open)
+  uint64_t generation = 0;  // number of the log, for LogFiles::Open
   uint64_t first = 0;       // the files may have older entries, which do not belong to the log
   friend bool operator==(const LogBounds&, const LogBounds&) = default;
 };

@@ -16,7 +16,7 @@ class WriteBatch;
 
 namespace tandem::pserver {
 
-// What the keys of the old log have.
+// Facts about the keys of the old log.
 struct OldLog {
   uint64_t entries = 0;  // number of entries
   uint64_t bytes = 0;    // bytes of their values

@@ -8,13 +8,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <filesystem>
 #include <functional>
-#include <map>
 #include <set>
 #include <string_view>
 
@@ -28,6 +23,7 @@
 #include "common/os/own_files.h"
 #include "proto/pserver.pb.h"
 #include "pserver/disk/disk_space.h"
+#include "pserver/rocksdb/acknowledged_version.h"
 #include "pserver/rocksdb/directory_lock.h"
 #include "pserver/rocksdb/log_breaks.h"
 #include "pserver/rocksdb/rocksdb_status.h"
@@ -45,14 +41,13 @@
 namespace tandem::pserver {
 namespace {
 
-constexpr uint64_t kNumberBytesMax = 64;  // size of TANDEM_ACKNOWLEDGED
-
 class RocksdbStorage final : public Storage, public CheckpointFiles {
  public:
   RocksdbStorage(std::string dir, const StoreSettings& settings, CheckpointThrottle* pace)
       : dir_(std::move(dir)),
         free_bytes_min_(settings.free_bytes_min),
         pace_(pace),
+        acknowledged_(dir_ + "/TANDEM_ACKNOWLEDGED"),
         log_(dir_, settings.log_keep_bytes),
         records_(dir_) {}
 
@@ -63,7 +58,7 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     TD_RETURN_IF_ERROR(CheckFree("data folder", dir_, kStoreBytesMin));
     TD_RETURN_IF_ERROR(WaitForDirectoryLock("checkpoint store", dir_, "--data_dir"));
     // RocksDB writes the records of its log files to table files.
-    TD_ASSIGN_OR_RETURN(const uint64_t record_bytes, SyncRecordFiles());
+    TD_ASSIGN_OR_RETURN(const uint64_t record_bytes, SyncRecordFiles(dir_));
     TD_RETURN_IF_ERROR(CheckFree("data folder", dir_, kStoreBytesMin + record_bytes));
     rocksdb::DB* db = nullptr;
     const rocksdb::Status status = rocksdb::DB::Open(StoreOptions(), dir_, &db);
@@ -111,8 +106,8 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     }
     // A restored state has a lower version than the acknowledged one. A crash after this line
     // leaves the old checkpoint, which has a version that is acknowledged too.
-    TD_ASSIGN_OR_RETURN(const uint64_t acknowledged, ReadAcknowledged());
-    if (snapshot.version < acknowledged) TD_RETURN_IF_ERROR(WriteAcknowledged(snapshot.version));
+    TD_ASSIGN_OR_RETURN(const uint64_t acknowledged, acknowledged_.Read());
+    if (snapshot.version < acknowledged) TD_RETURN_IF_ERROR(acknowledged_.Write(snapshot.version));
     // This batch atomically replaces the record of the old checkpoint, which names the old value
     // file.
     rocksdb::WriteBatch batch;
@@ -120,7 +115,7 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     (void)batch.Delete(keys::kRestoring);
     (void)batch.Put(keys::kMeta, meta.SerializeAsString());
     TD_RETURN_IF_ERROR(WriteSynced(&batch, "cannot write the checkpoint record to " + dir_));
-    TD_RETURN_IF_ERROR(WriteAcknowledged(snapshot.version));
+    TD_RETURN_IF_ERROR(acknowledged_.Write(snapshot.version));
     RemoveValuesBut(meta);
     log_.OnRemoval(first);
     LOG_EVERY_T(INFO, 1.0) << "checkpoint of version " << snapshot.version << " written: " << bytes
@@ -132,7 +127,7 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     MutexLock lock(mu_);
     std::string text;
     const rocksdb::Status got = db_->Get({}, keys::kMeta, &text);
-    const StatusOr<uint64_t> acknowledged = ReadAcknowledged();
+    const StatusOr<uint64_t> acknowledged = acknowledged_.Read();
     if (!acknowledged.ok()) return acknowledged.status();
     if (got.IsNotFound()) {
       if (*acknowledged == 0) return false;
@@ -312,7 +307,7 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     TD_RETURN_IF_ERROR(ReadWhole(meta, none));
     // The new state may have a lower version than the acknowledged one, and its log other numbers.
     // A crash after these two lines leaves the old state, which is complete.
-    TD_RETURN_IF_ERROR(WriteAcknowledged(0));
+    TD_RETURN_IF_ERROR(acknowledged_.Write(0));
     TD_RETURN_IF_ERROR(log_.ForgetSynced());
     MutexLock names(names_mu_);
     rocksdb::WriteBatch batch;
@@ -325,7 +320,7 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     TD_RETURN_IF_ERROR(WriteSynced(&batch, "cannot install a checkpoint in " + dir_));
     log_.OnClear(generation);
     pending_file_.clear();
-    TD_RETURN_IF_ERROR(WriteAcknowledged(meta.version()));
+    TD_RETURN_IF_ERROR(acknowledged_.Write(meta.version()));
     RemoveValuesBut(meta);
     return OkStatus();
   }
@@ -377,61 +372,11 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     return CheckFree("data folder", dir_, RoomFor(*db_, bytes) + free_bytes_min_ / 2);
   }
 
-  // Syncs RocksDB's log files, because an earlier process may have left unsynced records. Returns
-  // their size in bytes.
-  StatusOr<uint64_t> SyncRecordFiles() const {
-    uint64_t bytes = 0;
-    TD_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDir(dir_));
-    for (const std::string& name : names) {
-      if (!name.ends_with(".log")) continue;
-      const std::string path = dir_ + "/" + name;
-      const Fd file(open(path.c_str(), O_RDWR | O_CLOEXEC));
-      // RocksDB has removed the file: table files have its records.
-      if (!file.valid() && errno == ENOENT) continue;
-      if (!file.valid() || fdatasync(file.get()) != 0) {
-        return Unavailable("cannot sync %s: %s [TD2110]; hint: check the disk", path,
-                           ErrnoText(errno));
-      }
-      struct stat info {};
-      if (fstat(file.get(), &info) == 0) bytes += static_cast<uint64_t>(info.st_size);
-    }
-    return bytes;
-  }
-
   // Returns the free bytes of which entries that a checkpoint contains may use a part. Such entries
   // are no reason to reject a push for lack of space.
   uint64_t BytesForLog() const {
     const StatusOr<uint64_t> free = FreeBytes("data folder", dir_);
     return free.ok() && *free >= 4 * free_bytes_min_ ? *free : 0;
-  }
-
-  std::string AcknowledgedPath() const { return dir_ + "/TANDEM_ACKNOWLEDGED"; }
-
-  Status WriteAcknowledged(uint64_t version) const {
-    const auto write = [version](const std::string& path) -> Status {
-      const std::string text = std::to_string(version) + "\n";
-      FileWriter file;
-      TD_RETURN_IF_ERROR(file.Open(path));
-      TD_RETURN_IF_ERROR(file.Write(text.data(), text.size()));
-      return file.SyncAndClose();
-    };
-    Status written = PublishFiles({{AcknowledgedPath(), write}});
-    if (written.ok() || written.code() == StatusCode::kResourceExhausted) return written;
-    return Unavailable("%s", std::string(written.message()));
-  }
-
-  StatusOr<uint64_t> ReadAcknowledged() const {
-    const StatusOr<std::string> text = ReadSmallFile(AcknowledgedPath(), kNumberBytesMax);
-    if (text.status().code() == StatusCode::kNotFound) return uint64_t{0};
-    TD_RETURN_IF_ERROR(text.status());
-    uint64_t version = 0;
-    if (!absl::SimpleAtoi(*text, &version)) {
-      return DataLoss(
-          "%s is damaged: it contains no version number [TD2118]; hint: restore a copy of the "
-          "directory, or move the directory away to start with an empty state",
-          AcknowledgedPath());
-    }
-    return version;
   }
 
   std::string ValuesPath(const ShardMeta& meta) const { return dir_ + "/" + meta.values_file(); }
@@ -527,6 +472,7 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
   const std::string dir_;
   const uint64_t free_bytes_min_;
   CheckpointThrottle* const pace_;
+  const AcknowledgedVersion acknowledged_;
   StoreLog log_;
   SnapshotRecords records_;
   Mutex names_mu_;  // guards the records of global snapshots, the head and an unfinished restore

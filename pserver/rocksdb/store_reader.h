@@ -69,7 +69,7 @@ class StoreReader {
   const std::string dir_;
   std::string scratch_;  // directory for the messages of RocksDB, removed by the destructor
   std::unique_ptr<rocksdb::DB> db_;
-  std::vector<LogFile> files_;  // of the log
+  std::vector<LogFile> files_;  // files of the log
   LogRange range_;
 };
 

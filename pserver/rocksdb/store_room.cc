@@ -1,8 +1,16 @@
 #include "pserver/rocksdb/store_room.h"
 
+#include <fcntl.h>
 #include <rocksdb/db.h>
 #include <rocksdb/options.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <vector>
+
+#include "common/os/fd.h"
+#include "common/os/files.h"
 #include "pserver/rocksdb/io_errors.h"
 
 namespace tandem::pserver {
@@ -35,6 +43,25 @@ rocksdb::Options StoreOptions() {
   options.info_log_level = rocksdb::InfoLogLevel::WARN_LEVEL;
   options.listeners.push_back(NoteIoErrors());
   return options;
+}
+
+StatusOr<uint64_t> SyncRecordFiles(const std::string& dir) {
+  uint64_t bytes = 0;
+  TD_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDir(dir));
+  for (const std::string& name : names) {
+    if (!name.ends_with(".log")) continue;
+    const std::string path = dir + "/" + name;
+    const Fd file(open(path.c_str(), O_RDWR | O_CLOEXEC));
+    // RocksDB has removed the file: table files have its records.
+    if (!file.valid() && errno == ENOENT) continue;
+    if (!file.valid() || fdatasync(file.get()) != 0) {
+      return Unavailable("cannot sync %s: %s [TD2110]; hint: check the disk", path,
+                         ErrnoText(errno));
+    }
+    struct stat info {};
+    if (fstat(file.get(), &info) == 0) bytes += static_cast<uint64_t>(info.st_size);
+  }
+  return bytes;
 }
 
 uint64_t RoomFor(rocksdb::DB& db, uint64_t bytes) {

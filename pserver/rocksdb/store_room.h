@@ -8,6 +8,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+
+#include "common/base/status.h"
 
 namespace rocksdb {
 class DB;
@@ -21,6 +24,10 @@ namespace tandem::pserver {
 inline constexpr uint64_t kStoreBytesMin = 8 << 20;
 
 rocksdb::Options StoreOptions();
+// Syncs RocksDB's log files in `dir`, because an earlier process may have left unsynced records.
+// Returns their size in bytes.
+StatusOr<uint64_t> SyncRecordFiles(const std::string& dir);
+
 // Returns the bytes that must be free for a file of `bytes` bytes, and for what `db` writes to the
 // disk with the records about the file.
 uint64_t RoomFor(rocksdb::DB& db, uint64_t bytes);

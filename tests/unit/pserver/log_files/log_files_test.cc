@@ -81,7 +81,7 @@ class LogFilesTest : public testing::Test {
   const TempDir temp_;
   const std::string dir_;
   std::unique_ptr<LogFiles> log_;
-  mutable Status status_;  // of the last Numbers
+  mutable Status status_;  // result of the last Numbers
 };
 
 TEST_F(LogFilesTest, NamesAreParsedOnlyAsTheyAreWritten) {
