@@ -122,7 +122,9 @@ TEST_F(OldLogTest, AnUnfinishedMoveIsRepeated) {
     const LogPayload payload{3, {damaged}};
     ASSERT_TRUE(files.Append({&payload, 1}, 1, false).ok());
   }
-  EXPECT_THAT(After(**OpenRocksdbStorage(dir_), 2), ElementsAre(3, 4, 5));
+  for (int start = 0; start < 2; ++start) {
+    EXPECT_THAT(After(**OpenRocksdbStorage(dir_), 2), ElementsAre(3, 4, 5));
+  }
 }
 
 TEST_F(OldLogTest, WithoutRoomNothingMoves) {
