@@ -17,13 +17,15 @@ from figures_durability import DurabilityFigures
 from figures_jobs import JobsFigures
 from figures_ranks import RanksFigures
 from figures_readers import ReaderFigures
+from figures_rest import RestFigures
 from figures_training import TrainingFigures
 from runner import ROOT, ROUNDS_MIN, Failed, compare, figures, progress
 
 EXIT_FAILED, EXIT_USAGE = 1, 2
 
 
-class Bench(TrainingFigures, DurabilityFigures, ReaderFigures, RanksFigures, JobsFigures):
+class Bench(TrainingFigures, DurabilityFigures, ReaderFigures, RanksFigures, JobsFigures,
+            RestFigures):
     def op_overhead(self):
         goal_ns = 50.0
         work = machine.OtherWork()
@@ -77,6 +79,8 @@ FIGURES = {
     "hybrid_deepfm": Bench.hybrid_deepfm,
     "hierarchical_hosts": Bench.hierarchical_hosts,
     "data_wait": Bench.data_wait,
+    "job_start": Bench.job_start,
+    "idle_cpu": Bench.idle_cpu,
     "collective_tls": Bench.collective_tls,
     "tls_overhead": Bench.tls_overhead,
 }

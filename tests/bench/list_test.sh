@@ -20,8 +20,8 @@ expect() {
 for name in op_overhead mlp40_step lenet_train resnet50_f32 resnet50_bf16 resnet18_cifar \
   transformer_lm bert_base bert_base_512 deepfm_dense ps_dense_tcp ps_dense_fast ps_pull_fast ps_sparse_pull ps_vs_stores lookup_vs_redis predict_deepfm \
   ps_exactly_once ps_logged ps_quorum ps_follow stream_lag ps_changes ps_snapshot ps_recovery deepfm_end_to_end allreduce_shm allreduce_tcp \
-  dp_efficiency hierarchical_hosts hybrid_deepfm reader_jpeg reader_text data_wait collective_tls \
-  tls_overhead; do
+  dp_efficiency hierarchical_hosts hybrid_deepfm reader_jpeg reader_text data_wait job_start idle_cpu \
+  collective_tls tls_overhead; do
   expect 0 "$name " --list
 done
 expect 2 'did you mean "mlp40_step"?' mlp40_steps
@@ -39,7 +39,7 @@ while IFS=$'\t' read -r name unit goal state what rest; do
     built)
       grep -q "\"$name\": Bench" "$here/driver.py" || fail "driver.py does not take $name"
       # These figures run whole jobs.
-      case $name in deepfm_end_to_end | dp_efficiency | hybrid_deepfm | data_wait | collective_tls | tls_overhead) continue ;; esac
+      case $name in deepfm_end_to_end | dp_efficiency | hybrid_deepfm | data_wait | job_start | idle_cpu | collective_tls | tls_overhead) continue ;; esac
       grep -q "{\"$name\"," "$here/main.cc" || fail "main.cc does not run $name"
       ;;
     "not built yet") expect 2 "figure \"$name\" is not built yet" op_overhead "$name" ;;

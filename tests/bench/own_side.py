@@ -79,6 +79,8 @@ REFUSED = {
     "dp_efficiency": WHOLE_JOBS,
     "hybrid_deepfm": WHOLE_JOBS,
     "data_wait": WHOLE_JOBS,
+    "job_start": WHOLE_JOBS,
+    "idle_cpu": WHOLE_JOBS,
     "collective_tls": WHOLE_JOBS,
     "tls_overhead": WHOLE_JOBS,
 }

@@ -18,6 +18,8 @@ MORE = {
     "dp_efficiency": JOBS,
     "hybrid_deepfm": JOBS,
     "data_wait": JOBS,
+    "job_start": JOBS,
+    "idle_cpu": JOBS,
     "collective_tls": JOBS,
     "tls_overhead": JOBS,
 }
