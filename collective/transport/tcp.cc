@@ -44,6 +44,22 @@ struct ControlMessage {
 };
 static_assert(sizeof(ControlMessage) == 1024);
 
+// Sends a message on all control connections of `mesh`, without blocking. A peer that cannot accept
+// the message immediately does not get it, because such a peer hangs or is lost.
+void TellPeers(Mesh& mesh, uint16_t kind, const Status& status) {
+  ControlMessage message;
+  message.kind = kind;
+  message.code = static_cast<uint16_t>(status.code());
+  PutText(std::string(status.message()), message.text);
+  const auto bytes = std::as_bytes(std::span(&message, 1));
+  for (SealedSocket& line : mesh.control) {
+    if (!line.valid()) continue;
+    line.TrySend(bytes, {});
+    // After the shutdown the peer reads this rank's last message before the end of the stream.
+    if (kind == ControlMessage::kGoodbye) ::shutdown(line.fd(), SHUT_WR);
+  }
+}
+
 class TcpTransport final : public Transport {
  public:
   TcpTransport(Mesh mesh, TcpOptions options, Fd wake, Fd stop)
@@ -107,8 +123,7 @@ class TcpTransport final : public Transport {
 
   // Records a failure. Returns true only for the first failure; later failures are ignored.
   bool Fail(const Status& status) TD_EXCLUDES(mu_);
-  // Sends a message to all peers, without blocking. A peer that cannot accept the message
-  // immediately does not get it, because such a peer hangs or is lost.
+  // Calls TellPeers.
   void Tell(uint16_t kind, const Status& status) TD_EXCLUDES(tell_mu_);
   StatusOr<size_t> Result(int peer, const SealedSocket::Moved& moved);
   // Returns the failure of this rank, or an error with the reason for which the data connection of
@@ -167,18 +182,8 @@ bool TcpTransport::Fail(const Status& status) {
 }
 
 void TcpTransport::Tell(uint16_t kind, const Status& status) {
-  ControlMessage message;
-  message.kind = kind;
-  message.code = static_cast<uint16_t>(status.code());
-  PutText(std::string(status.message()), message.text);
   MutexLock lock(tell_mu_);
-  const auto bytes = std::as_bytes(std::span(&message, 1));
-  for (SealedSocket& line : mesh_.control) {
-    if (!line.valid()) continue;
-    line.TrySend(bytes, {});
-    // After the shutdown the peer reads this rank's last message before the end of the stream.
-    if (kind == ControlMessage::kGoodbye) ::shutdown(line.fd(), SHUT_WR);
-  }
+  TellPeers(mesh_, kind, status);
 }
 
 Status TcpTransport::Gone(int peer, int error) {
@@ -350,7 +355,11 @@ StatusOr<std::unique_ptr<Transport>> MakeTcpTransport(Mesh mesh, TcpOptions opti
   Fd events[2];
   for (Fd& event : events) {
     event.Reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (!event.valid()) return SystemError("cannot create an event descriptor", errno);
+    if (event.valid()) continue;
+    const Status failure = SystemError("cannot create an event descriptor", errno);
+    // Without this message the peers would report this rank as lost, without the cause.
+    TellPeers(mesh, ControlMessage::kAbort, failure);
+    return failure;
   }
   return std::unique_ptr<Transport>(std::make_unique<TcpTransport>(
       std::move(mesh), std::move(options), std::move(events[0]), std::move(events[1])));

@@ -23,7 +23,7 @@ struct TcpOptions {
 // for aborts and goodbyes. A thread of the transport reads the control connections. So all ranks
 // detect immediately that a rank has died or aborted, even if they exchange no data with it and no
 // operation runs. `mesh` comes from JoinWorld.
-// RESOURCE_EXHAUSTED: the process has no descriptors left.
+// RESOURCE_EXHAUSTED: the process has no descriptors left; the peers receive this error, too.
 StatusOr<std::unique_ptr<Transport>> MakeTcpTransport(Mesh mesh, TcpOptions options = {});
 
 }  // namespace tandem::collective

@@ -55,8 +55,10 @@ endfunction()
 
 include(TandemTestOrder)
 
+find_program(TANDEM_PYTHON3 python3 PATHS /usr/bin NO_DEFAULT_PATH)
+# SHARDS N: ctest runs the cases in N processes at once. This is for programs whose cases mostly wait.
 function(tandem_test name)
-  cmake_parse_arguments(ARG "" "" "SRCS;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "SHARDS" "SRCS;DEPS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SRCS})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest_main)
@@ -68,7 +70,12 @@ function(tandem_test name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   # One ctest entry per binary. Listing the cases would run each binary at build time, and a process
   # per case costs more than most cases do.
-  add_test(NAME ${name} COMMAND ${name})
+  if(ARG_SHARDS AND TANDEM_PYTHON3)
+    add_test(NAME ${name} COMMAND ${TANDEM_PYTHON3} -B ${CMAKE_SOURCE_DIR}/tests/support/shards.py
+      ${ARG_SHARDS} $<TARGET_FILE:${name}>)
+  else()
+    add_test(NAME ${name} COMMAND ${name})
+  endif()
   # The limit ends tests that hang. It is far above the duration of a sanitizer build on a loaded
   # machine.
   set(environment TANDEM_SOURCE_DIR=${CMAKE_SOURCE_DIR} TANDEM_BIN_DIR=${CMAKE_BINARY_DIR}/bin)
@@ -85,7 +92,6 @@ endfunction()
 # tandem_script_test(NAME FILE [PROPERTIES ...]) adds a test in Python. It uses Debian's Python and
 # its modules, and gets its settings through tests/support/script.py. The test is skipped if
 # something that it needs is missing.
-find_program(TANDEM_PYTHON3 python3 PATHS /usr/bin NO_DEFAULT_PATH)
 function(tandem_script_test name file)
   if(NOT TANDEM_PYTHON3)
     return()

@@ -12,8 +12,8 @@ import tempfile
 import unittest
 
 import jobs
-import processes
 import script
+from ports import free_ports
 
 script.need_file("/usr/share/datasets/fashion-mnist", "dataset-fashion-mnist")
 
@@ -103,7 +103,7 @@ class Docs(unittest.TestCase):
 
     def run_one(self, folder, command):
         """Exit code and output of a command as it is here."""
-        ports = processes.free_ports(4)
+        ports = free_ports(4)
         for name, ours in OURS.items():
             command = command.replace(name, ours.format(*range(ports, ports + 4)))
         environment = dict(os.environ, PATH=script.BIN + ":" +

@@ -11,6 +11,7 @@ import urllib.request
 
 import processes
 import script
+from ports import free_ports
 
 script.need_modules("yaml", package="python3-yaml")
 script.need_programs("kubectl", package="kubernetes-client")  # its kustomize joins the manifests
@@ -247,7 +248,7 @@ class Pods:
 
     def __init__(self, test, manifests, folder):
         self.test, self.m, self.folder = test, manifests, folder
-        self.ports = processes.free_ports(10)
+        self.ports = free_ports(10)
         with open(os.open(os.path.join(folder, "secret"), os.O_CREAT | os.O_WRONLY, 0o440),
                   "w", encoding="utf-8") as file:
             file.write("a secret of a cluster")

@@ -9,8 +9,8 @@ import subprocess
 import tempfile
 import unittest
 
-import processes
 import script
+from ports import free_ports
 
 EXAMPLES = os.path.join(script.SOURCE, "deploy", "examples")
 
@@ -79,7 +79,7 @@ class Launchers(unittest.TestCase):
         # Four ranks, for any number of cores and as any user.
         command = ["mpirun", "-np", "4", "--oversubscribe", "--allow-run-as-root",
                    os.path.join(script.BIN, "tandem-trainer"), "--job_file=job.pbtxt",
-                   "--mode=collective", f"--rendezvous=127.0.0.1:{processes.free_ports(1)}"]
+                   "--mode=collective", f"--rendezvous=127.0.0.1:{free_ports(1)}"]
         secret = self.write("secret", "a secret of four ranks\n", 0o600)
         sha = self.run_job(command, "mpirun", TANDEM_SECRET_FILE=secret)
         self.assertEqual(sha, self.tandemrun(4))
@@ -94,7 +94,7 @@ class Launchers(unittest.TestCase):
             os.symlink(os.path.join(script.BIN, program), os.path.join(self.folder, program))
         sha = self.run_job(["bash", os.path.join(EXAMPLES, "slurm.sbatch"), "job.pbtxt"], "slurm",
                            PATH=self.folder + ":" + os.environ["PATH"],
-                           SLURM_JOB_ID=str(processes.free_ports(1) - 10000),
+                           SLURM_JOB_ID=str(free_ports(1) - 10000),
                            SLURM_NTASKS="2", SLURM_CPUS_PER_TASK="1",
                            SLURM_JOB_NODELIST="node[1-2]")
         self.assertEqual(sha, self.tandemrun(2))

@@ -15,6 +15,7 @@ import urllib.request
 import jobs
 import processes
 import script
+from ports import free_ports
 
 script.need_programs("prometheus", "promtool", package="prometheus")
 
@@ -50,7 +51,7 @@ class Server:
         path = os.path.join(folder, "prometheus.yml")
         with open(path, "w", encoding="utf-8") as file:
             file.write(config)
-        self.address = f"127.0.0.1:{processes.free_ports(1)}"
+        self.address = f"127.0.0.1:{free_ports(1)}"
         self.process = processes.Background(
             ["prometheus", f"--config.file={path}", f"--web.listen-address={self.address}",
              f"--storage.tsdb.path={os.path.join(folder, 'tsdb')}"], folder, "prometheus.log")
@@ -104,7 +105,7 @@ class Monitoring(unittest.TestCase):
     def test_every_expression_gives_numbers(self):
         with tempfile.TemporaryDirectory(prefix="tandem-monitoring-") as folder:
             jobs.write_click(folder)
-            port = processes.free_ports(10)
+            port = free_ports(10)
             tandemrun = os.path.join(script.BIN, "tandemrun")
             with processes.Background(
                     [tandemrun, "--servers=2", "--workers=2", f"--status_port={port}",

@@ -13,6 +13,7 @@ import unittest
 
 import processes
 import script
+from ports import free_ports
 
 script.need_programs("cpack", package="cmake")
 script.need_programs("dpkg-deb", "dpkg-shlibdeps", package="dpkg-dev")
@@ -109,7 +110,7 @@ class Packages(unittest.TestCase):
         run("cmake", "-G", "Ninja", "-S", example, "-B", build, *launcher,
             "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_PREFIX_PATH=" + self.path("usr"))
         run("cmake", "--build", build)
-        address = f"127.0.0.1:{processes.free_ports(1)}"
+        address = f"127.0.0.1:{free_ports(1)}"
         with processes.Background([self.path("usr/bin/tandem-pserver"), "--listen=" + address,
                                    "--job=line", "--trainers=1"], self.folder, "pserver.log"):
             self.assertIn("y = 2.0000 x + -1.0000", run(os.path.join(build, "client"), address))

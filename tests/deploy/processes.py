@@ -1,30 +1,9 @@
-"""Programs that run in the background of a test, and free ports for them."""
+"""Programs that run in the background of a test."""
 
 import os
-import random
 import signal
-import socket
 import subprocess
 import time
-
-
-def free_ports(count):
-    """The first of `count` ports in a row of 127.0.0.1 that were free just now. No connection takes
-    one by chance: the kernel gives those others (ip_local_port_range), where it leaves room."""
-    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
-        low, high = map(int, file.read().split())
-    first, end = max((10000, low), (high + 1, 65536), key=lambda ports: ports[1] - ports[0])
-    if end - first < 2 * count:
-        first, end = 10000, 65536
-    while True:
-        port = random.randrange(first, end - count)
-        try:
-            for i in range(count):
-                with socket.socket() as one:
-                    one.bind(("127.0.0.1", port + i))
-            return port
-        except OSError:
-            continue
 
 
 def wait_until(done, seconds_max):

@@ -16,6 +16,7 @@ import zlib
 import jobs
 import processes
 import script
+from ports import free_ports
 
 script.need_programs("chromium", package="chromium")
 
@@ -124,7 +125,7 @@ class StatusPage(unittest.TestCase):
         return 0
 
     def test_three_moments_of_a_run(self):
-        port = processes.free_ports(4)
+        port = free_ports(4)
         command = [os.path.join(script.BIN, "tandemrun"), "--servers=2", "--workers=2",
                    f"--status_port={port}", "--quiet", "job.pbtxt"]
         with processes.Background(command, self.folder, "job.out") as job:
@@ -156,7 +157,7 @@ class StatusPage(unittest.TestCase):
             shutil.copy(os.path.join(source, "status_page." + part), self.folder)
         shutil.copy(os.path.join(source, "status_page.html"),
                     os.path.join(self.folder, "index.html"))
-        port = processes.free_ports(1)
+        port = free_ports(1)
         command = [sys.executable, "-m", "http.server", "--bind", "127.0.0.1", str(port)]
         with processes.Background(command, self.folder, "http.out") as server:
             self.assertTrue(processes.wait_until(

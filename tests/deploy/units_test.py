@@ -11,6 +11,7 @@ import unittest
 
 import processes
 import script
+from ports import free_ports
 
 script.need_programs("systemd-analyze", package="systemd")
 
@@ -115,7 +116,7 @@ class Units(unittest.TestCase):
         secret = os.open(os.path.join(self.folder, "secret"), os.O_CREAT | os.O_WRONLY, 0o400)
         with open(secret, "w", encoding="utf-8") as file:
             file.write("a secret of a host\n")
-        port = processes.free_ports(2)
+        port = free_ports(2)
         with self.start("pserver", 0, port) as server, self.start("trainer", 0, port) as zero, \
                 self.start("trainer", 1, port) as one:
             for trainer in (zero, one):

@@ -1,6 +1,6 @@
 // A pserver with a deliberate error (tests/sim/mutants) that tests must detect. The pserver logs
-// with wal_sync=always and runs until it is killed. Usage: broken-pserver-MUTANT LISTEN INDEX
-// DATA_DIR
+// with wal_sync=always, prints its address and runs until it is killed. Usage:
+// broken-pserver-MUTANT LISTEN INDEX DATA_DIR
 #include <unistd.h>
 
 #include <cstdio>
@@ -26,6 +26,8 @@ int Serve(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", ToString(pserver.status()).c_str());
     return 1;
   }
+  std::printf("listening on %s\n", ToString((*pserver)->endpoint()).c_str());
+  std::fflush(stdout);
   while (true) pause();
 }
 

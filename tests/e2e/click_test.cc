@@ -195,8 +195,9 @@ TEST_F(ClickTest, HybridGoesOnFromOtherModesAndTheyFromIt) {
 TEST_F(ClickTest, AKilledProcessOfAHybridJobIsNamedAndNobodyIsLeft) {
   Write("job.pbtxt", SparseJob({}));
   for (const std::string victim : {"tandem-trainer", "tandem-pserver"}) {
-    const auto job = StartJob("killed", {"--mode=hybrid", "--servers=2", "--workers=2"},
-                              {"--epochs=100000", "--log_every_steps=1"});
+    const auto job =
+        StartJob("killed", {"--mode=hybrid", "--servers=2", "--workers=2", "--grace_s=2"},
+                 {"--epochs=100000", "--log_every_steps=1"});
     ASSERT_TRUE(job->WaitForText("step=3 ")) << job->Output();
     std::vector<pid_t> all = ChildrenOf(job->pid(), "tandem-trainer");
     const std::vector<pid_t> servers = ChildrenOf(job->pid(), "tandem-pserver");

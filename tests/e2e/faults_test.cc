@@ -48,16 +48,6 @@ TEST_F(FaultsTest, WhoWaitsForTheOthersStopsWhenTold) {
   }
 }
 
-TEST_F(FaultsTest, ATakenPortIsNamed) {
-  ChildProcess first("tandem-pserver", {"--listen=127.0.0.1:0"}, {}, Path("first"));
-  ASSERT_TRUE(first.WaitForText("\n"));
-  const std::string text = first.Output();
-  const std::string port = text.substr(text.rfind(':') + 1, text.size() - text.rfind(':') - 2);
-  ChildProcess second("tandem-pserver", {"--listen=127.0.0.1:" + port}, {}, Path("second"));
-  EXPECT_EQ(second.Wait(), 69);
-  EXPECT_THAT(second.Output(), HasSubstr(":" + port));
-}
-
 // Kills one of two trainers with SIGKILL. tandemrun must name this trainer and end all processes.
 TEST_F(FaultsTest, AKilledTrainerIsNamedAndNobodyIsLeft) {
   for (const auto& launch : {kPserver, kCollective}) {

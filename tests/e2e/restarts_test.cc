@@ -33,25 +33,44 @@ class RestartsTest : public JobTest {
     std::vector<std::string> args = {"--steps_max=460", "--log_every_steps=1",
                                      "--optimizer.type=adam", "--optimizer.learning_rate=0.001"};
     std::vector<std::string> launch = {"--servers=2", "--workers=2"};
-    const JobRun quiet = RunJob("quiet", launch, args);
-    EXPECT_EQ(quiet.exit_code, 0) << quiet.output;
+    const std::string quiet = QuietParams(launch, args);
     launch.insert(launch.end(), restarting.begin(), restarting.end());
     args.insert(args.end(), more.begin(), more.end());
     const auto job = StartJob("killed", launch, args);
     int which = 0;
     for (const Kill& kill_at : kills) {
       EXPECT_TRUE(job->WaitForText(kill_at.when)) << job->Output();
-      const std::vector<pid_t> there = ChildrenOf(job->pid(), kill_at.program);
-      EXPECT_EQ(there.size(), 2u) << job->Output();
-      if (there.size() != 2) break;
+      std::vector<pid_t> there;
+      const bool both = WaitUntil([&] {
+        there = ChildrenOf(job->pid(), kill_at.program);
+        return there.size() == 2u;
+      });
+      EXPECT_TRUE(both) << job->Output();
+      if (!both) break;
       which = kill_at.at >= 0 ? kill_at.at : which;
       kill(there[static_cast<size_t>(which++ % 2)], kill_at.signal);
     }
     EXPECT_EQ(job->Wait(), 0) << job->Output();
-    EXPECT_THAT(job->Output(),
+    const std::string output = job->Output();
+    EXPECT_THAT(output,
                 HasSubstr(absl::StrFormat("restarting it (restart %d of 20)", kills.size())));
-    EXPECT_EQ(ResultOf("killed").params_sha256, quiet.result.params_sha256);
-    return job->Output();
+    // On a loaded machine a process may exceed a step_timeout although it was not stopped.
+    if (more.empty()) {
+      EXPECT_THAT(output, Not(HasSubstr(absl::StrFormat("(restart %d of 20)", kills.size() + 1))));
+    }
+    EXPECT_EQ(ResultOf("killed").params_sha256, quiet);
+    return output;
+  }
+  // Returns the checksum of the parameters of the undisturbed job. All tests of this program have
+  // the same undisturbed job, which runs once.
+  std::string QuietParams(const std::vector<std::string>& launch,
+                          const std::vector<std::string>& args) const {
+    static const std::string params = [&] {
+      const JobRun quiet = RunJob("quiet", launch, args);
+      EXPECT_EQ(quiet.exit_code, 0) << quiet.output;
+      return quiet.result.params_sha256;
+    }();
+    return params;
   }
   // Runs `tandem ARGS LOGS` to its end, where LOGS is the log directory of `job`. The command must
   // succeed. Returns its output.
@@ -177,7 +196,8 @@ TEST_F(RestartsTest, TheJobEndsWellWithoutTheServerOfItsTablesThatWasDrained) {
 }
 
 TEST_F(RestartsTest, WithoutItTheJobEnds) {
-  const auto job = StartJob("ends", {"--servers=1", "--workers=2"}, {"--epochs=1000"});
+  const auto job =
+      StartJob("ends", {"--servers=1", "--workers=2", "--grace_s=1"}, {"--epochs=1000"});
   ASSERT_TRUE(job->WaitForText("step=50 ")) << job->Output();
   kill(TrainerOf(*job, 0), SIGKILL);
   EXPECT_EQ(job->Wait(), 128 + SIGKILL);

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <future>
+#include <thread>
 
 #include "common/base/clock.h"
 #include "gmock/gmock.h"
@@ -74,7 +75,14 @@ class StallTest : public JobTest {
         << what << ": " << status;
     EXPECT_LE(late, Seconds(Slack())) << what;
   }
-  void ExpectAllEnd(ps::PsClient& client, const std::string& road);
+  struct Call {
+    std::string name;
+    Duration deadline;
+    std::function<Status(ps::PsClient&)> run;
+  };
+  using Calls = std::vector<Call>;
+  // Returns the calls of a client in groups. A client makes the calls of a group one after another.
+  std::vector<Calls> AllCalls();
   Status PushOnce(ps::PsClient& client) {
     std::promise<Status> done;
     client.Push(step_++, 0.1f, Gradient(), [&](Status s) { done.set_value(std::move(s)); },
@@ -88,45 +96,68 @@ class StallTest : public JobTest {
   std::vector<float> gradient_ = std::vector<float>(kNumel, 0.5f);
   std::vector<int64_t> ids_ = {3, 9};
   std::vector<float> row_ = std::vector<float>(2 * kDim, 1.0f);
-  uint64_t step_ = 0;
+  std::atomic<uint64_t> step_{0};
 };
 
-void StallTest::ExpectAllEnd(ps::PsClient& client, const std::string& road) {
-  const auto version_of = [](auto start) {
+std::vector<StallTest::Calls> StallTest::AllCalls() {
+  using Done = std::function<void(const StatusOr<uint64_t>&)>;
+  const auto version_of = [](const std::function<void(Done)>& start) {
     std::promise<Status> done;
     start([&](const StatusOr<uint64_t>& v) { done.set_value(v.status()); });
     return done.get_future().get();
   };
   const Duration wait = kStepTimeout + kGrace;
-  ExpectEnds(road + " Push", kStepTimeout, [&] { return PushOnce(client); });
-  ExpectEnds(road + " Pull", wait,
-             [&] { return version_of([&](auto done) { client.Pull(0, Tensors(), done); }); });
-  ExpectEnds(road + " PushPull", wait, [&] {
-    return version_of(
-        [&](auto done) { client.PushPull(step_++, 0.1f, Gradient(), {}, Tensors(), done); });
-  });
-  ExpectEnds(road + " PullRows", wait,
-             [&] { return version_of([&](auto done) { client.PullRows({}, {Rows()}, done); }); });
-  ExpectEnds(road + " PullTable", wait, [&] { return client.PullTable("rows", true).status(); });
-  ExpectEnds(road + " PullState", wait, [&] { return client.PullState().status(); });
-  ExpectEnds(road + " Barrier", wait, [&] { return client.Barrier("b"); });
-  ExpectEnds(road + " Save", wait, [&] { return client.Save().status(); });
-  ExpectEnds(road + " ServerInfo", wait, [&] { return client.ServerInfo().status(); });
-  ExpectEnds(road + " Complete", wait, [&] { return client.Complete(); });
+  return {{{"Push", kStepTimeout, [this](ps::PsClient& client) { return PushOnce(client); }},
+           {"Pull", wait,
+            [=, this](ps::PsClient& client) {
+              return version_of([&](Done done) { client.Pull(0, Tensors(), std::move(done)); });
+            }}},
+          {{"PushPull", wait,
+            [=, this](ps::PsClient& client) {
+              return version_of([&](Done done) {
+                client.PushPull(step_++, 0.1f, Gradient(), {}, Tensors(), std::move(done));
+              });
+            }},
+           {"PullRows", wait,
+            [=, this](ps::PsClient& client) {
+              return version_of([&](Done done) { client.PullRows({}, {Rows()}, std::move(done)); });
+            }}},
+          {{"PullTable", wait,
+            [](ps::PsClient& client) { return client.PullTable("rows", true).status(); }},
+           {"PullState", wait, [](ps::PsClient& client) { return client.PullState().status(); }}},
+          {{"Barrier", wait, [](ps::PsClient& client) { return client.Barrier("b"); }},
+           {"Save", wait, [](ps::PsClient& client) { return client.Save().status(); }}},
+          {{"ServerInfo", wait, [](ps::PsClient& client) { return client.ServerInfo().status(); }},
+           {"Complete", wait, [](ps::PsClient& client) { return client.Complete(); }}}};
 }
 
+// Each pair of calls has a client, and the clients call at the same time. The second call of a
+// client follows a call that has failed.
 TEST_F(StallTest, EveryCallToAStoppedServerEnds) {
-  StartServer();
+  const std::vector<Calls> calls = AllCalls();
+  const auto trainers = static_cast<int>(calls.size());
+  StartServer({"--trainers=" + std::to_string(trainers)});
   for (const auto& [road, transport] :
        {std::pair("gRPC", ps::PsTransport::kGrpc), std::pair("lane", ps::PsTransport::kShm)}) {
-    auto client = Client(transport);
-    ASSERT_TRUE(PushOnce(*client).ok());
+    std::vector<std::unique_ptr<ps::PsClient>> clients;
+    for (int trainer = 0; trainer < trainers; ++trainer) {
+      clients.push_back(Client(transport, trainer, trainers));
+      ASSERT_TRUE(PushOnce(*clients.back()).ok());
+    }
     server_->Signal(SIGSTOP);
-    ExpectAllEnd(*client, road);
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < calls.size(); ++i) {
+      threads.emplace_back([&calls, &clients, i, name = std::string(road)] {
+        for (const Call& call : calls[i]) {
+          ExpectEnds(name + " " + call.name, call.deadline, [&] { return call.run(*clients[i]); });
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
     server_->Signal(SIGCONT);
-    client.reset();
+    clients.clear();
     // After the server continues (SIGCONT), a new client can use the server.
-    auto next = Client(transport);
+    auto next = Client(transport, 0, trainers);
     const Status pushed = PushOnce(*next);
     EXPECT_TRUE(pushed.ok()) << pushed;
   }

@@ -28,7 +28,7 @@ class ElasticTest : public JobTest {
     return job;
   }
 
-  const Args kArgs = {"--steps_max=3000", "--epochs=10", "--log_every_steps=5",
+  const Args kArgs = {"--steps_max=1000", "--epochs=10", "--log_every_steps=5",
                       "--deterministic=true"};
 };
 
@@ -39,7 +39,7 @@ TEST_F(ElasticTest, TheJobGoesOnWithTheSameBits) {
     const auto job = Killed(name, "1:2", kArgs, rank);
     EXPECT_EQ(job->Wait(), 0) << job->Output();
     const JobResult result = ResultOf(name);
-    EXPECT_EQ(result.steps, 3000);
+    EXPECT_EQ(result.steps, 1000);
     EXPECT_EQ(result.params_sha256, quiet.result.params_sha256) << job->Output();
     EXPECT_EQ(result.loss, quiet.result.loss);
     EXPECT_THAT(job->Output(), HasSubstr("trainer " + std::to_string(rank) + " is lost"));

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -10,6 +9,7 @@ import time
 import unittest
 
 import script
+from ports import free_ports
 
 script.need_modules("grpc", "numpy", "torch", package="python3-grpcio, python3-torch")
 # pylint: disable=wrong-import-position
@@ -266,10 +266,8 @@ class Ranks(unittest.TestCase):
     """Process groups of torch.distributed with the backend `tandem`."""
 
     def ends(self, name, size=2):
-        with self.subTest(name), socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = str(probe.getsockname()[1])
-            probe.close()
+        with self.subTest(name):
+            port = str(free_ports())
             ranks = [Program(self, RANK, name, RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1",
                              MASTER_PORT=port, OMP_NUM_THREADS="1") for rank in range(size)]
             for rank in ranks:

@@ -4,7 +4,6 @@ messages in every order, and an error that names the rank that died or stopped."
 import io
 import os
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -13,6 +12,7 @@ import unittest
 from unittest import mock
 
 import script
+from ports import free_ports
 
 script.need_modules("numpy", "torch", package="python3-torch")
 # pylint: disable=wrong-import-position
@@ -33,9 +33,7 @@ def run(name, size, timeout=120, as_text=False):
     """Runs a function of torch_ranks.py, or the text of a program, on `size` ranks. Returns (exit
     status, output) by rank."""
     program = ["-c", name] if as_text else [PROGRAM, name]
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_ports()
     ranks = []
     for rank in range(size):
         environment = dict(os.environ, PYTHONPATH=case.PACKAGES, RANK=str(rank), WORLD_SIZE=str(size),

@@ -20,6 +20,7 @@
 
 #include "common/base/check.h"
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "common/os/ports.h"
 
 extern char** environ;
@@ -193,9 +194,14 @@ bool SendBytes(int port, const std::string& bytes) {
 }
 
 int FreePort(int count) {
-  const auto first = FreePorts("127.0.0.1", count);
-  CHECK(first.ok()) << first.status();
-  return *first;
+  // Other test programs do not find a reserved port, and servers bind it with SO_REUSEADDR.
+  static Mutex mu;
+  static auto* const reserved = new std::vector<ReservedPorts>;
+  auto ports = ReservePorts("127.0.0.1", count);
+  CHECK(ports.ok()) << ports.status();
+  MutexLock lock(mu);
+  reserved->push_back(*std::move(ports));
+  return reserved->back().first;
 }
 
 std::string HttpGet(int port, const std::string& path) {

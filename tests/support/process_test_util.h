@@ -82,8 +82,8 @@ class ChildProcess {
 // before that.
 bool WaitUntil(const std::function<bool()>& done, int seconds_max = kProcessSecondsMax);
 
-// Returns the first of `count` consecutive ports of 127.0.0.1 that were free at the time of the
-// call.
+// Reserves `count` consecutive ports of 127.0.0.1 until the end of this process and returns the
+// first one. Servers that listen with SO_REUSEADDR can use them.
 int FreePort(int count = 1);
 // Connects to 127.0.0.1:port, sends the bytes and reads until the peer closes the connection or one
 // second has passed. Returns false if no server listens.

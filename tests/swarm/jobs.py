@@ -15,6 +15,7 @@ import models
 
 STEPS = 8
 DEADLINE_S = 60
+LEFT_S = 15  # seconds for the processes of a job to end after tandemrun
 # Exit codes with which a job refuses its settings (docs/reference/exit-codes.md).
 REFUSALS = {2, 78}
 MARK = "TANDEM_SWARM_FOLDER"
@@ -223,7 +224,7 @@ class Folder:
                 pass
 
     def _left(self, command):
-        left, end = [], time.monotonic() + 15
+        left, end = [], time.monotonic() + LEFT_S
         while self.processes() and time.monotonic() < end:
             time.sleep(0.02)
         for process in self.processes():

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/require.h"
 #include "common/rpc/credentials/session_proof.h"
 #include "common/rpc/grpc_status.h"
@@ -131,14 +132,24 @@ void RawCall::Begin(rpc::PserverCall call, const grpc::ByteBuffer& request,
   }
   if (!stamp.empty()) context->AddMetadata(rpc::kStampMetadata, stamp);
   reply_.Clear();
-  stub_.UnaryCall(
-      context, std::string("/tandem.ParameterServer/") + rpc::NameOf(call), grpc::StubOptions(),
-      &request, &reply_,
-      [self = shared_from_this(), then](grpc::Status status) { (self.get()->*then)(status); });
+  stub_.UnaryCall(context, std::string("/tandem.ParameterServer/") + rpc::NameOf(call),
+                  grpc::StubOptions(), &request, &reply_,
+                  [self = shared_from_this(), then](const grpc::Status& status) {
+                    (self.get()->*then)(self->WithoutForeignCancel(status));
+                  });
   // Repeats the cancellation, because a cancellation between the creation of the context and the
   // start of the call has no effect.
   MutexLock lock(mu_);
   if (cancelled_ && context_.get() == context) context->TryCancel();
+}
+
+// A server that SIGTERM ends cancels its calls, so the call may succeed at the restarted server.
+grpc::Status RawCall::WithoutForeignCancel(const grpc::Status& status) {
+  if (status.error_code() != grpc::StatusCode::CANCELLED) return status;
+  MutexLock lock(mu_);
+  if (cancelled_) return status;
+  return {grpc::StatusCode::UNAVAILABLE,
+          absl::StrCat("the server cancelled the call: ", status.error_message())};
 }
 
 Status RawCall::Explain(const grpc::Status& status) const {

@@ -92,6 +92,8 @@ class RawCall : public std::enable_shared_from_this<RawCall> {
              void (RawCall::*then)(const grpc::Status&));
   // Schedules another attempt after a pause. Returns false if no further attempt is allowed.
   bool TriesAgain(const grpc::Status& status);
+  // Returns `status`, or UNAVAILABLE if the server and not Cancel() ended the call with CANCELLED.
+  grpc::Status WithoutForeignCancel(const grpc::Status& status) TD_EXCLUDES(mu_);
   Status Explain(const grpc::Status& status) const;
   void Finish(Status status);
 

@@ -32,9 +32,8 @@ class CallRetries {
         std::chrono::milliseconds(50) * (1 << std::min(attempts_ - 1, 5)), kBackoffMax);
     const double share = 0.5 + 0.5 * UniformAt(stream_, static_cast<uint64_t>(attempts_));
     const auto backoff = std::chrono::duration_cast<Duration>(most * share);
-    // A server that is stopping replies with CANCELLED to calls that have just arrived.
-    const bool gone = code == StatusCode::kUnavailable || code == StatusCode::kCancelled;
-    if (!gone || attempts_ > retries_ || now + backoff >= deadline_) return std::nullopt;
+    if (code != StatusCode::kUnavailable || attempts_ > retries_ || now + backoff >= deadline_)
+      return std::nullopt;
     return backoff;
   }
 

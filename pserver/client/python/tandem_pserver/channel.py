@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import random
 import socket
 import ssl
 import stat
@@ -17,8 +18,9 @@ from .session import Session, was_lost
 # details than "deadline exceeded".
 GRACE_SECONDS = 2.0
 SESSIONS_LOST_MAX = 4  # per call; a restarted server knows no session
-# Errors of a call whose connection broke. A server that SIGTERM ends cancels its calls.
-LOST = ("UNAVAILABLE", "CANCELLED")
+# Seconds before the first retry, and before a later retry at most (pserver/client/carrier/retry.h).
+# A server that ends rejects calls until it closes their connection.
+BACKOFF_SECONDS, BACKOFF_MAX_SECONDS = 0.05, 1.0
 # Servers accept 1 MiB on a connection before they accepted one of its calls
 # (common/rpc/stranger_budget.h); larger requests wait until a small call was accepted.
 UNKNOWN_BYTES_MAX = 64 << 10
@@ -34,8 +36,15 @@ class Started:
         self.pause = 0.001  # seconds before a retry to a server that needs other calls first
         self._begin = time.monotonic()
 
+    def code(self, error):
+        """Returns the name of the error's code. A server that SIGTERM ends cancels its calls, so
+        CANCELLED of the server is UNAVAILABLE."""
+        return "UNAVAILABLE" if error.code() == grpc.StatusCode.CANCELLED else error.code().name
+
     def explain(self, error):
         """Returns the server's message, or an explanation of gRPC's own error."""
+        if error.code() == grpc.StatusCode.CANCELLED:
+            return "the server cancelled the call: " + error.details()
         if (error.code() != grpc.StatusCode.DEADLINE_EXCEEDED
                 or error.details() != "Deadline Exceeded"):
             return error.details()
@@ -73,7 +82,7 @@ class Server:
         if address.startswith("unix:/"):
             _check_own_socket(address[5:], self.name)
         self._session = Session(secret, job, address) if secret else None
-        self._retries = retries
+        self._retries, self._random = retries, random.Random()
         options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1),
                    # The channel reconnects to a restarted server within a second.
                    ("grpc.initial_reconnect_backoff_ms", 100),
@@ -144,15 +153,25 @@ class Server:
                     self._session.forget(started.session)
                     self._send(started)
                     return None
-            last = started.retries == 0 or time.monotonic() >= started.deadline
-            if error.code().name not in LOST or last:
-                raise PserverError(error.code().name, self.name, started.method,
+            if not self._pause_before_retry(started, started.code(error)):
+                raise PserverError(started.code(error), self.name, started.method,
                                    started.explain(error)) from None
-        started.retries -= 1
         if started.request.ByteSize() > UNKNOWN_BYTES_MAX:
             self._introduce(started)
         self._send(started)
         return None
+
+    def _pause_before_retry(self, started, code):
+        """Returns False if an attempt that ended with `code` was the last one."""
+        longest = min(BACKOFF_MAX_SECONDS,
+                      BACKOFF_SECONDS * 2**min(5, self._retries - started.retries))
+        pause = longest * self._random.uniform(0.5, 1.0)
+        late = time.monotonic() + pause >= started.deadline
+        if code != "UNAVAILABLE" or started.retries == 0 or late:
+            return False
+        time.sleep(pause)
+        started.retries -= 1
+        return True
 
     def again(self, started):
         """Repeats the call with the same deadline."""
@@ -208,11 +227,9 @@ class Server:
                 reply = self._calls["OpenSession"](request, timeout=seconds, wait_for_ready=True)
                 break
             except grpc.RpcError as error:
-                code, details = self._session.explain(error.code().name, error.details())
-                last = started.retries == 0 or time.monotonic() >= started.deadline
-                if code not in LOST or last:
+                code, details = self._session.explain(started.code(error), started.explain(error))
+                if not self._pause_before_retry(started, code):
                     raise PserverError(code, self.name, started.method, details) from None
-                started.retries -= 1
         refused = self._session.accept(offer, reply)
         if refused is not None:
             raise PserverError("UNAUTHENTICATED", self.name, started.method, refused)
