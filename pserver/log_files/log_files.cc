@@ -95,11 +95,7 @@ Status LogFiles::BeginFile(uint64_t first) {
   File file{.path = dir_ + "/" + LogFileName(generation_, first), .first = first, .own = true};
   Fd fd(open(file.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600));
   if (!fd.valid()) return StoreError("cannot create " + file.path, errno);
-  // The name of the file must survive the death of the machine when its entries do.
-  if (Status named = SyncDir(dir_); !named.ok()) {
-    unlink(file.path.c_str());
-    return named.code() == StatusCode::kResourceExhausted ? named : Fail(named);
-  }
+  named_ = false;
   files_.push_back(std::move(file));
   current_ = std::move(fd);
   transferred_ = 0;
@@ -219,6 +215,11 @@ Status LogFiles::SyncWritten() {
   }
   current_ = std::move(unsynced_.back());
   unsynced_.clear();
+  // The name of a file must survive the death of the machine as its entries do.
+  if (!named_) {
+    if (const Status named = SyncDir(dir_); !named.ok()) return Fail(named);
+  }
+  named_ = true;
   return OkStatus();
 }
 

@@ -89,6 +89,7 @@ class LogFiles {
       TD_GUARDED_BY(write_mu_);  // the last file, open for appending; invalid: there is none
   uint64_t transferred_ TD_GUARDED_BY(write_mu_) = 0;  // offset up to which the transfer started
   std::vector<Fd> unsynced_ TD_GUARDED_BY(write_mu_);  // older files with entries not yet durable
+  bool named_ TD_GUARDED_BY(write_mu_) = true;         // the names of all files are durable
   uint64_t last_ TD_GUARDED_BY(write_mu_) = 0;         // number of the last appended entry
   mutable Mutex mu_;
   uint64_t generation_ TD_GUARDED_BY(mu_) = 0;
