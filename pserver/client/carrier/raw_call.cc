@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 #include "common/base/require.h"
 #include "common/rpc/credentials/session_proof.h"
 #include "common/rpc/grpc_status.h"
+#include "common/rpc/message_checksum.h"
 
 namespace tandem::ps {
 namespace {
@@ -39,6 +42,17 @@ void Introduction::End(bool known) {
     waiting.swap(waiting_);
   }
   for (const auto& then : waiting) then(known);
+}
+
+RawServer MakeRawServer(const Endpoint& server, const rpc::TlsFiles& tls,
+                        const std::shared_ptr<grpc::ChannelCredentials>& credentials,
+                        const std::string& secret, const std::string& job) {
+  RawServer made{.channel = rpc::MakeChannel(server, credentials), .session = nullptr};
+  if (!secret.empty()) {
+    made.session = std::make_shared<ClientSession>(secret, job, ToString(server));
+  }
+  made.checksums = rpc::NeedsChecksums(server, tls);
+  return made;
 }
 
 RawCall::RawCall(std::shared_ptr<const void> lease, RawServer server, rpc::PserverCall call,
@@ -130,15 +144,34 @@ void RawCall::Begin(rpc::PserverCall call, const grpc::ByteBuffer& request,
     return Failed({static_cast<grpc::StatusCode>(ready.code()), ""}, ready);
   }
   if (!stamp.empty()) context->AddMetadata(rpc::kStampMetadata, stamp);
+  if (server_.checksums) {
+    context->AddMetadata(rpc::kChecksumMetadata, rpc::RequestChecksum(rpc::NameOf(call), request));
+  }
   reply_.Clear();
-  stub_.UnaryCall(
-      context, std::string("/tandem.ParameterServer/") + rpc::NameOf(call), grpc::StubOptions(),
-      &request, &reply_,
-      [self = shared_from_this(), then](grpc::Status status) { (self.get()->*then)(status); });
+  stub_.UnaryCall(context, std::string("/tandem.ParameterServer/") + rpc::NameOf(call),
+                  grpc::StubOptions(), &request, &reply_,
+                  [self = shared_from_this(), then, call](grpc::Status status) {
+                    (self.get()->*then)(self->CheckReply(call, status));
+                  });
   // Repeats the cancellation, because a cancellation between the creation of the context and the
   // start of the call has no effect.
   MutexLock lock(mu_);
   if (cancelled_ && context_.get() == context) context->TryCancel();
+}
+
+grpc::Status RawCall::CheckReply(rpc::PserverCall call, const grpc::Status& status) {
+  if (!server_.checksums) return status;
+  Status same;
+  {
+    MutexLock lock(mu_);
+    const rpc::Metadata& metadata = context_->GetServerTrailingMetadata();
+    if (!rpc::HasChecksum(metadata)) return status;
+    same = rpc::CompareChecksum(metadata, rpc::ReplyChecksum(rpc::NameOf(call), status, reply_),
+                                absl::StrCat("the reply to ", rpc::NameOf(call)));
+  }
+  if (same.ok()) return status;
+  LOG(WARNING) << context_->peer() << ": " << same.message();
+  return rpc::ToGrpc(same);
 }
 
 Status RawCall::Explain(const grpc::Status& status) const {
