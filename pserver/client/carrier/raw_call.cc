@@ -161,16 +161,20 @@ void RawCall::Begin(rpc::PserverCall call, const grpc::ByteBuffer& request,
 
 grpc::Status RawCall::CheckReply(rpc::PserverCall call, const grpc::Status& status) {
   if (!server_.checksums) return status;
-  Status same;
+  grpc::ClientContext* context = nullptr;
   {
     MutexLock lock(mu_);
-    const rpc::Metadata& metadata = context_->GetServerTrailingMetadata();
-    if (!rpc::HasChecksum(metadata)) return status;
-    same = rpc::CompareChecksum(metadata, rpc::ReplyChecksum(rpc::NameOf(call), status, reply_),
-                                absl::StrCat("the reply to ", rpc::NameOf(call)));
+    context = context_.get();
   }
+  const rpc::Metadata& metadata = context->GetServerTrailingMetadata();
+  if (!rpc::HasChecksum(metadata)) return status;
+  // The status may be gRPC's own, about a reply that gRPC rejected.
+  const std::string text = status.ok() ? "" : absl::StrCat(" (", status.error_message(), ")");
+  const Status same =
+      rpc::CompareChecksum(metadata, rpc::ReplyChecksum(rpc::NameOf(call), status, reply_),
+                           absl::StrCat("the reply to ", rpc::NameOf(call), text));
   if (same.ok()) return status;
-  LOG(WARNING) << context_->peer() << ": " << same.message();
+  LOG_EVERY_T(WARNING, 1.0) << context->peer() << ": " << same.message();
   return rpc::ToGrpc(same);
 }
 

@@ -209,11 +209,14 @@ class Server:
         except grpc.RpcError as failure:
             error = failure
         source = future if error is None else error
-        if self._checksums and not checksum.fits(method, error, message,
-                                                 source.trailing_metadata()):
-            raise Failed("UNAVAILABLE", f"the reply to {method} is damaged: its CRC-32 is not the one "
-                         "that the server computed [TD4043]; hint: if this happens again, check the "
-                         "memory and the network of both hosts, or use TLS")
+        # gRPC returns None if the reply has a status and no message.
+        if message is None or self._checksums and not checksum.fits(
+                method, error, message, source.trailing_metadata()):
+            # The error may be gRPC's own, about a reply that gRPC rejected.
+            text = "" if error is None else f" ({error.details()})"
+            raise Failed("UNAVAILABLE", f"the reply to {method}{text} is damaged: its CRC-32 is not "
+                         "the one that the server computed [TD4043]; hint: if this happens again, "
+                         "check the memory and the network of both hosts, or use TLS")
         if error is not None:
             raise Failed(error.code().name, error.details())
         try:
