@@ -12,7 +12,9 @@ Status CallContext::CompareChecksum() const {
   if (!rpc::HasChecksum(metadata)) return OkStatus();
   Status same = rpc::CompareChecksum(metadata, rpc::RequestChecksum(method_, *request_),
                                      absl::StrCat("the request ", method_));
-  if (!same.ok()) LOG_EVERY_T(WARNING, 1.0) << context_->peer() << ": " << same.message();
+  if (!same.ok()) {
+    LOG_EVERY_T(WARNING, 1.0) << context_->peer() << ": " << same.message();
+  }
   return same;
 }
 

@@ -359,7 +359,8 @@ std::vector<ErrorCode> ReaderErrors() {
        "1024 pulls of readers already wait, which is the maximum [TD4042]; hint: try again later, "
        "or use a read replica"},
       {4043, "a damaged message",
-       "a request to a pserver or its reply does not have the checksum that its sender computed, so "
+       "a request to a pserver or its reply does not have the checksum that its sender computed, "
+       "so "
        "the receiver did not use the message; the client repeats the call",
        "memory or network hardware that changes bits; a proxy that changes messages",
        "check the memory and the network of both hosts if the message repeats; use TLS",

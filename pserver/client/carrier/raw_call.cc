@@ -21,6 +21,13 @@ constexpr int kSessionsLostMax = 4;
 constexpr size_t kUnknownBytesMax = 64 << 10;
 constexpr Duration kIntroductionMax = std::chrono::seconds(1);
 
+// Returns whether gRPC itself may have ended the call with `code`, although a reply had arrived: a
+// cancelled call, a deadline, or a reply that is too large. Such a status has no checksum.
+bool MayBeOwn(grpc::StatusCode code) {
+  return code == grpc::StatusCode::CANCELLED || code == grpc::StatusCode::DEADLINE_EXCEEDED ||
+         code == grpc::StatusCode::RESOURCE_EXHAUSTED;
+}
+
 }  // namespace
 
 bool Introduction::Begin(std::function<void(bool known)> then) {
@@ -160,7 +167,7 @@ void RawCall::Begin(rpc::PserverCall call, const grpc::ByteBuffer& request,
 }
 
 grpc::Status RawCall::CheckReply(rpc::PserverCall call, const grpc::Status& status) {
-  if (!server_.checksums) return status;
+  if (!server_.checksums || MayBeOwn(status.error_code())) return status;
   grpc::ClientContext* context = nullptr;
   {
     MutexLock lock(mu_);
@@ -168,7 +175,7 @@ grpc::Status RawCall::CheckReply(rpc::PserverCall call, const grpc::Status& stat
   }
   const rpc::Metadata& metadata = context->GetServerTrailingMetadata();
   if (!rpc::HasChecksum(metadata)) return status;
-  // The status may be gRPC's own, about a reply that gRPC rejected.
+  // The status may be gRPC's own, about bytes that gRPC rejected.
   const std::string text = status.ok() ? "" : absl::StrCat(" (", status.error_message(), ")");
   const Status same =
       rpc::CompareChecksum(metadata, rpc::ReplyChecksum(rpc::NameOf(call), status, reply_),
