@@ -22,4 +22,8 @@ uint32_t Crc32c(uint32_t before, const void* data, size_t bytes) {
   return ~sum;
 }
 
+uint32_t Crc32(uint32_t before, const void* data, size_t bytes) {
+  return crc32_gzip_refl(before, static_cast<const unsigned char*>(data), bytes);
+}
+
 }  // namespace tandem

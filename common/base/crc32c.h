@@ -11,4 +11,9 @@ namespace tandem {
 // before `data`; 0: there are none. So Crc32c(Crc32c(0, a), b) is the checksum of a followed by b.
 uint32_t Crc32c(uint32_t before, const void* data, size_t bytes);
 
+// The same with the polynomial 0x04C11DB7 (reflected) of zlib's crc32 and of RFC 1952. For
+// checksums that Python also computes, whose standard library has no CRC32C. Both have the same
+// speed.
+uint32_t Crc32(uint32_t before, const void* data, size_t bytes);
+
 }  // namespace tandem

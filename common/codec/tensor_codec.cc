@@ -396,8 +396,8 @@ size_t EncodedMessage::bytes() const {
   return sum;
 }
 
-EncodedMessage EncodePush(const CodedPush& push, bool crc32c) {
-  Writer writer(crc32c);
+EncodedMessage EncodePush(const CodedPush& push) {
+  Writer writer(/*crc32c=*/false);
   writer.Message(push);
   return std::move(writer).Finish();
 }

@@ -81,7 +81,8 @@ struct AnswerHead {
 // is copied.
 inline constexpr size_t kReferenceBytesMin = 4096;
 
-EncodedMessage EncodePush(const CodedPush& push, bool crc32c);
+EncodedMessage EncodePush(const CodedPush& push);
+// `crc32c`: the slices have checksums of their contents, which earlier clients request.
 EncodedMessage EncodePullReply(const CodedPullReply& reply, bool crc32c);
 EncodedMessage EncodePushReply(const CodedPushReply& reply, bool crc32c);
 

@@ -242,8 +242,7 @@ void Pusher::Send(std::shared_ptr<PushCall> push) {
       ToCoded(push->part, push->pull == nullptr ? "" : parts_.puller.Request(*push->pull));
   CopyToChannel(server, coded);
   const Time deadline = push->deadline;
-  parts_.caller.Send(server, rpc::PserverCall::kPush,
-                     codec::EncodePush(coded, parts_.options.crc32c), deadline,
+  parts_.caller.Send(server, rpc::PserverCall::kPush, codec::EncodePush(coded), deadline,
                      [this, push = std::move(push)](const Status& status, codec::Fragments reply) {
                        OnReply(push, status, reply);
                      });

@@ -12,7 +12,6 @@ void RequestFiller::FillPull(PullCondition when, PullRequest* request) const {
   request->set_min_step(when.step);
   if (when.exactly) request->set_at_version(when.version);
   request->set_timeout_ms(TimeoutMs(options_.patience.call_timeout()));
-  request->set_crc32c(options_.crc32c);
 }
 
 void RequestFiller::NoteStep(uint64_t step) {

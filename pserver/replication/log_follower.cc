@@ -41,12 +41,8 @@ StatusOr<std::unique_ptr<LogFollower>> LogFollower::Start(Options options, Stand
   TD_RETURN_IF_ERROR(
       rpc::CheckSendsInTheClear(options.primary, options.tls, options.insecure_allow_network));
   TD_ASSIGN_OR_RETURN(const auto credentials, rpc::MakeCredentials(options.tls, UriOf(options)));
-  ps::RawServer raw{rpc::MakeChannel(options.primary, credentials), nullptr};
-  if (!options.secret.empty()) {
-    raw.session =
-        std::make_shared<ps::ClientSession>(options.secret, options.job, ToString(options.primary));
-  }
-  auto connection = std::make_unique<Connection>(std::move(raw));
+  auto connection = std::make_unique<Connection>(
+      ps::MakeRawServer(options.primary, options.tls, credentials, options.secret, options.job));
   return std::unique_ptr<LogFollower>(
       new LogFollower(std::move(options), state, std::move(connection)));
 }

@@ -1,5 +1,8 @@
 #include "pserver/service/service.h"
 
+#include <grpcpp/impl/codegen/service_type.h>
+#include <grpcpp/support/server_callback.h>
+
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -22,11 +25,11 @@
 #include "pserver/service/held_changes.h"
 #include "pserver/service/move_calls.h"
 #include "pserver/service/plain_calls.h"
+#include "pserver/service/raw_services.h"
 #include "pserver/service/reader_limits.h"
 #include "pserver/service/replication_calls.h"
 #include "pserver/service/server_sessions.h"
 #include "pserver/service/service_handlers.h"
-#include "pserver/service/service_v1.h"
 #include "pserver/service/snapshot_calls.h"
 #include "pserver/service/state_log.h"
 #include "pserver/service/waiting_reactor.h"
@@ -39,7 +42,6 @@ namespace tandem::pserver {
 namespace {
 
 using grpc::ByteBuffer;
-using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
 using Finish = CallMetrics::Finish;
 
@@ -82,7 +84,7 @@ class PserverService final : public PserverHandlers {
         deadlines_(deadlines),
         changes_(options_.history, shard_, deadlines_, threads_.readers) {}
 
-  ServerUnaryReactor* Configure(CallbackServerContext* context, const ConfigureRequest* request,
+  ServerUnaryReactor* Configure(CallContext* context, const ConfigureRequest* request,
                                 ConfigureReply* reply) override {
     return Move(context, PserverCall::kConfigure, [this, request, reply]() -> Status {
       TD_RETURN_IF_ERROR(ConfigureShard(*request, shard_, reply));
@@ -91,20 +93,20 @@ class PserverService final : public PserverHandlers {
       return OkStatus();
     });
   }
-  ServerUnaryReactor* InitParams(CallbackServerContext* context, const InitParamsRequest* request,
+  ServerUnaryReactor* InitParams(CallContext* context, const InitParamsRequest* request,
                                  InitParamsReply* reply) override {
     return Work(context, PserverCall::kInitParams,
                 [this, request, reply] { return InitShard(*request, shard_, reply); });
   }
-  ServerUnaryReactor* WaitInit(CallbackServerContext* context, const WaitInitRequest* request,
+  ServerUnaryReactor* WaitInit(CallContext* context, const WaitInitRequest* request,
                                WaitInitReply* reply) override;
-  ServerUnaryReactor* Push(CallbackServerContext* context, const ByteBuffer* request,
+  ServerUnaryReactor* Push(CallContext* context, const ByteBuffer* request,
                            ByteBuffer* reply) override;
-  ServerUnaryReactor* Pull(CallbackServerContext* context, const ByteBuffer* request,
+  ServerUnaryReactor* Pull(CallContext* context, const ByteBuffer* request,
                            ByteBuffer* reply) override;
-  ServerUnaryReactor* Barrier(CallbackServerContext* context, const BarrierRequest* request,
+  ServerUnaryReactor* Barrier(CallContext* context, const BarrierRequest* request,
                               BarrierReply*) override;
-  ServerUnaryReactor* Complete(CallbackServerContext* context, const CompleteRequest* request,
+  ServerUnaryReactor* Complete(CallContext* context, const CompleteRequest* request,
                                CompleteReply* reply) override {
     return Hand(context, PserverCall::kComplete, &threads_.others,
                 [this, request, reply](const Finish& finish) {
@@ -116,15 +118,14 @@ class PserverService final : public PserverHandlers {
                   durable_.WhenSafeToLeave(finish);
                 });
   }
-  ServerUnaryReactor* GetStatus(CallbackServerContext* context, const StatusRequest*,
+  ServerUnaryReactor* GetStatus(CallContext* context, const StatusRequest*,
                                 StatusReply* reply) override {
     // The reply does not wait for the log, so that a server whose standbys do not reply has a
     // status.
     return Hand(context, PserverCall::kGetStatus, &threads_.others,
                 [this, reply](const Finish& finish) { finish(DoGetStatus(reply)); });
   }
-  ServerUnaryReactor* SaveCheckpoint(CallbackServerContext* context,
-                                     const SaveCheckpointRequest* request,
+  ServerUnaryReactor* SaveCheckpoint(CallContext* context, const SaveCheckpointRequest* request,
                                      SaveCheckpointReply* reply) override {
     return Work(context, PserverCall::kSaveCheckpoint, [this, request, reply]() -> Status {
       TD_RETURN_IF_ERROR(CheckJob(request->job()));
@@ -142,7 +143,7 @@ class PserverService final : public PserverHandlers {
       return OkStatus();
     });
   }
-  ServerUnaryReactor* RestoreCheckpoint(CallbackServerContext* context,
+  ServerUnaryReactor* RestoreCheckpoint(CallContext* context,
                                         const RestoreCheckpointRequest* request,
                                         RestoreCheckpointReply* reply) override {
     const auto restore = [this, request, reply]() -> Status {
@@ -158,7 +159,7 @@ class PserverService final : public PserverHandlers {
     };
     return Work(context, PserverCall::kRestoreCheckpoint, restore, &restores_);
   }
-  ServerUnaryReactor* PullState(CallbackServerContext* context, const PullStateRequest* request,
+  ServerUnaryReactor* PullState(CallContext* context, const PullStateRequest* request,
                                 PullStateReply* reply) override {
     return Work(context, PserverCall::kPullState, [this, request, reply]() -> Status {
       TD_ASSIGN_OR_RETURN(const VersionedSlots state,
@@ -169,7 +170,7 @@ class PserverService final : public PserverHandlers {
       return OkStatus();
     });
   }
-  ServerUnaryReactor* PullTable(CallbackServerContext* context, const PullTableRequest* request,
+  ServerUnaryReactor* PullTable(CallContext* context, const PullTableRequest* request,
                                 PullTableReply* reply) override {
     return Work(context, PserverCall::kPullTable,
                 [this, request, reply, reader = IsReader(*context)]() -> Status {
@@ -177,7 +178,7 @@ class PserverService final : public PserverHandlers {
                   return DoPullTable(*request, reply);
                 });
   }
-  ServerUnaryReactor* OpenLane(CallbackServerContext* context, const OpenLaneRequest* request,
+  ServerUnaryReactor* OpenLane(CallContext* context, const OpenLaneRequest* request,
                                OpenLaneReply* reply) override {
     return Work(context, PserverCall::kOpenShmChannel, [this, request, reply]() -> Status {
       TD_RETURN_IF_ERROR(shard_.Greet(CallerOf(*request)));
@@ -187,7 +188,7 @@ class PserverService final : public PserverHandlers {
       return OkStatus();
     });
   }
-  ServerUnaryReactor* ExchangeMap(CallbackServerContext* context, const ExchangeMapRequest* request,
+  ServerUnaryReactor* ExchangeMap(CallContext* context, const ExchangeMapRequest* request,
                                   ExchangeMapReply* reply) override {
     const bool reader = IsReader(*context);
     if (options_.replica || reader) {
@@ -199,8 +200,7 @@ class PserverService final : public PserverHandlers {
       return tandem::pserver::ExchangeMap(*request, shard_, reply);
     });
   }
-  ServerUnaryReactor* FreezeBuckets(CallbackServerContext* context,
-                                    const FreezeBucketsRequest* request,
+  ServerUnaryReactor* FreezeBuckets(CallContext* context, const FreezeBucketsRequest* request,
                                     FreezeBucketsReply* reply) override {
     return Move(context, PserverCall::kFreezeBuckets, [this, request, reply]() -> Status {
       TD_RETURN_IF_ERROR(durable_.CheckMoves());
@@ -211,8 +211,7 @@ class PserverService final : public PserverHandlers {
       return OkStatus();
     });
   }
-  ServerUnaryReactor* OfferBuckets(CallbackServerContext* context,
-                                   const OfferBucketsRequest* request,
+  ServerUnaryReactor* OfferBuckets(CallContext* context, const OfferBucketsRequest* request,
                                    OfferBucketsReply* /*reply*/) override {
     return Move(context, PserverCall::kOfferBuckets, [this, request]() -> Status {
       TD_RETURN_IF_ERROR(durable_.CheckMoves());
@@ -221,8 +220,7 @@ class PserverService final : public PserverHandlers {
       return OkStatus();
     });
   }
-  ServerUnaryReactor* ReleaseBuckets(CallbackServerContext* context,
-                                     const ReleaseBucketsRequest* request,
+  ServerUnaryReactor* ReleaseBuckets(CallContext* context, const ReleaseBucketsRequest* request,
                                      ReleaseBucketsReply* reply) override {
     return Move(context, PserverCall::kReleaseBuckets, [this, request, reply]() -> Status {
       TD_RETURN_IF_ERROR(tandem::pserver::ReleaseBuckets(*request, shard_, reply));
@@ -230,8 +228,7 @@ class PserverService final : public PserverHandlers {
       return OkStatus();
     });
   }
-  ServerUnaryReactor* RefuseBuckets(CallbackServerContext* context,
-                                    const RefuseBucketsRequest* request,
+  ServerUnaryReactor* RefuseBuckets(CallContext* context, const RefuseBucketsRequest* request,
                                     RefuseBucketsReply* /*reply*/) override {
     return Move(context, PserverCall::kRefuseBuckets, [this, request]() -> Status {
       TD_RETURN_IF_ERROR(durable_.CheckMoves());
@@ -241,7 +238,7 @@ class PserverService final : public PserverHandlers {
       return OkStatus();
     });
   }
-  ServerUnaryReactor* HoldPushes(CallbackServerContext* context, const HoldPushesRequest* request,
+  ServerUnaryReactor* HoldPushes(CallContext* context, const HoldPushesRequest* request,
                                  HoldPushesReply* reply) override {
     // The reply contains the bucket map, from which other servers learn. Move therefore replies
     // only when the changes are durable.
@@ -251,7 +248,7 @@ class PserverService final : public PserverHandlers {
       return OkStatus();
     });
   }
-  ServerUnaryReactor* TakeCut(CallbackServerContext* context, const TakeCutRequest* request,
+  ServerUnaryReactor* TakeCut(CallContext* context, const TakeCutRequest* request,
                               TakeCutReply* reply) override {
     return Hand(context, PserverCall::kTakeSnapshot, &threads_.others,
                 [this, request, reply](const Finish& finish) {
@@ -264,7 +261,7 @@ class PserverService final : public PserverHandlers {
                   deadlines_.Poke(shard_.NextDeadline());
                 });
   }
-  ServerUnaryReactor* FetchLog(CallbackServerContext* context, const FetchLogRequest* request,
+  ServerUnaryReactor* FetchLog(CallContext* context, const FetchLogRequest* request,
                                FetchLogReply* reply) override {
     Runner* const runner = request->replica() ? &threads_.replicas : &threads_.standbys;
     return Hand(
@@ -274,8 +271,7 @@ class PserverService final : public PserverHandlers {
           finish(status.ok() ? FetchLogEntries(*request, arrived, options_.source, reply) : status);
         });
   }
-  ServerUnaryReactor* FetchCheckpoint(CallbackServerContext* context,
-                                      const FetchCheckpointRequest* request,
+  ServerUnaryReactor* FetchCheckpoint(CallContext* context, const FetchCheckpointRequest* request,
                                       FetchCheckpointReply* reply) override {
     Runner* const runner = request->replica() ? &threads_.replicas : &threads_.standbys;
     return Hand(
@@ -285,15 +281,14 @@ class PserverService final : public PserverHandlers {
           finish(status.ok() ? FetchCheckpointPart(*request, options_.source, reply) : status);
         });
   }
-  ServerUnaryReactor* FetchChanges(CallbackServerContext* context,
-                                   const FetchChangesRequest* request,
+  ServerUnaryReactor* FetchChanges(CallContext* context, const FetchChangesRequest* request,
                                    FetchChangesReply* reply) override {
     const std::shared_ptr<HeldChanges::Call> held = changes_.Make(*request, reply);
     ServerUnaryReactor* const reactor = NewWaitingReactor([this, held] { changes_.Leave(held); });
     return HandTo(reactor, context, PserverCall::kFetchChanges, &threads_.readers,
                   [this, held](const Finish& finish) { changes_.Answer(held, finish); });
   }
-  ServerUnaryReactor* OpenSession(CallbackServerContext* context, const OpenSessionRequest* request,
+  ServerUnaryReactor* OpenSession(CallContext* context, const OpenSessionRequest* request,
                                   OpenSessionReply* reply) override {
     return Hand(context, PserverCall::kOpenSession, nullptr,
                 [this, request, reply](const Finish& finish) {
@@ -304,37 +299,34 @@ class PserverService final : public PserverHandlers {
  private:
   // Checks the caller's proof of the job's secret. Called once per call, because a proof is valid
   // only once.
-  Status CheckSecret(const CallbackServerContext& context, PserverCall call) const;
+  Status CheckSecret(const CallContext& context, PserverCall call) const;
   Status CheckJob(const std::string& job) const;
-  Status CheckRole(const CallbackServerContext& context, PserverCall call) const;
+  Status CheckRole(const CallContext& context, PserverCall call) const;
   // Returns whether the role of the caller is reader, so that the caller may only read.
-  bool IsReader(const CallbackServerContext& context) const;
+  bool IsReader(const CallContext& context) const;
   static Status CheckReads(PserverCall call);
   // Tells Admissions that the caller of this connection proved that it has the secret.
-  void NoteProof(const CallbackServerContext& context, PserverCall call,
-                 rpc::Standing standing) const;
+  void NoteProof(const CallContext& context, PserverCall call, rpc::Standing standing) const;
   // Returns a function that records the caller and the result of the call in the audit log and
   // calls `finish`.
-  Finish Noted(const CallbackServerContext& context, PserverCall call, bool has_secret,
-               Finish finish) const;
+  Finish Noted(const CallContext& context, PserverCall call, bool has_secret, Finish finish) const;
   // Checks the caller, counts the call, and runs `body` on `runner`, or on this thread if `runner`
   // is null. `body` calls its argument to send the reply. All calls use Hand or a function that
   // calls HandTo.
-  ServerUnaryReactor* Hand(CallbackServerContext* context, PserverCall call, Runner* runner,
+  ServerUnaryReactor* Hand(CallContext* context, PserverCall call, Runner* runner,
                            std::function<void(const Finish&)> body) {
-    return HandTo(context->DefaultReactor(), context, call, runner, std::move(body));
+    return HandTo(context->grpc().DefaultReactor(), context, call, runner, std::move(body));
   }
-  ServerUnaryReactor* HandTo(ServerUnaryReactor* reactor, CallbackServerContext* context,
-                             PserverCall call, Runner* runner,
-                             std::function<void(const Finish&)> body);
+  ServerUnaryReactor* HandTo(ServerUnaryReactor* reactor, CallContext* context, PserverCall call,
+                             Runner* runner, std::function<void(const Finish&)> body);
   // Like Hand, for calls that may wait in the shard. `body` receives the tag of the waiting call.
   // If the caller disconnects, the wait ends.
-  ServerUnaryReactor* HandWaiting(CallbackServerContext* context, PserverCall call, Runner* runner,
+  ServerUnaryReactor* HandWaiting(CallContext* context, PserverCall call, Runner* runner,
                                   std::function<void(const Finish&, const void* tag)> body);
   // Runs `body` on a thread of `runner` (null: threads_.others). Replies with the status of `body`
   // when its changes are logged.
-  ServerUnaryReactor* Work(CallbackServerContext* context, PserverCall call,
-                           std::function<Status()> body, Runner* runner = nullptr) {
+  ServerUnaryReactor* Work(CallContext* context, PserverCall call, std::function<Status()> body,
+                           Runner* runner = nullptr) {
     return Hand(context, call, runner == nullptr ? &threads_.others : runner,
                 [this, body = std::move(body)](const Finish& finish) {
                   const Status status = body();
@@ -346,8 +338,7 @@ class PserverService final : public PserverHandlers {
 
   // Like Work, but replies when the changes of `body` are durable. After the reply, clients that
   // partition pushes again rely on these changes, and so does the next phase of a migration.
-  ServerUnaryReactor* Move(CallbackServerContext* context, PserverCall call,
-                           std::function<Status()> body) {
+  ServerUnaryReactor* Move(CallContext* context, PserverCall call, std::function<Status()> body) {
     return Hand(context, call, &threads_.others,
                 [this, body = std::move(body)](const Finish& finish) {
                   if (const Status status = body(); !status.ok()) return finish(status);
@@ -372,9 +363,9 @@ class PserverService final : public PserverHandlers {
   HeldChanges changes_;
 };
 
-Status PserverService::CheckSecret(const CallbackServerContext& context, PserverCall call) const {
+Status PserverService::CheckSecret(const CallContext& context, PserverCall call) const {
   if (!options_.sessions->asks() || call == PserverCall::kOpenSession) return OkStatus();
-  const auto& metadata = context.client_metadata();
+  const auto& metadata = context.grpc().client_metadata();
   if (const auto stamp = metadata.find(rpc::kStampMetadata); stamp != metadata.end()) {
     return options_.sessions->Check({stamp->second.data(), stamp->second.size()}, rpc::NameOf(call),
                                     rpc::NameInV1(call));
@@ -413,16 +404,16 @@ Status PserverService::CheckReads(PserverCall call) {
   }
 }
 
-Status PserverService::CheckRole(const CallbackServerContext& context, PserverCall call) const {
+Status PserverService::CheckRole(const CallContext& context, PserverCall call) const {
   if (!options_.roles) {
     NoteProof(context, call, rpc::Standing::kTrusted);
     return OkStatus();
   }
-  const std::vector<std::string> uris = UrisOf(context);
+  const std::vector<std::string> uris = UrisOf(context.grpc());
   Status status =
       CheckAccess(call, shard_.Job(), std::vector<std::string_view>(uris.begin(), uris.end()));
   if (!status.ok()) {
-    LOG_EVERY_T(WARNING, 1.0) << "refused " << context.peer() << ": " << status.message();
+    LOG_EVERY_T(WARNING, 1.0) << "refused " << context.grpc().peer() << ": " << status.message();
   } else {
     const StatusOr<rpc::PeerIdentity> caller = rpc::ParseIdentity(uris[0]);
     using enum rpc::PeerRole;
@@ -435,30 +426,30 @@ Status PserverService::CheckRole(const CallbackServerContext& context, PserverCa
   return status;
 }
 
-bool PserverService::IsReader(const CallbackServerContext& context) const {
+bool PserverService::IsReader(const CallContext& context) const {
   if (!options_.roles) return false;
-  const std::vector<std::string> uris = UrisOf(context);
+  const std::vector<std::string> uris = UrisOf(context.grpc());
   if (uris.size() != 1) return false;  // CheckRole rejects the call
   const StatusOr<rpc::PeerIdentity> caller = rpc::ParseIdentity(uris[0]);
   return caller.ok() && caller->role == rpc::PeerRole::kReader;
 }
 
-void PserverService::NoteProof(const CallbackServerContext& context, PserverCall call,
+void PserverService::NoteProof(const CallContext& context, PserverCall call,
                                rpc::Standing standing) const {
   // At OpenSession, the caller has not proved yet that it has the secret.
   const bool proved = call != PserverCall::kOpenSession || !options_.sessions->asks();
   if (proved && options_.admissions != nullptr)
-    options_.admissions->Prove(context.peer(), standing);
+    options_.admissions->Prove(context.grpc().peer(), standing);
 }
 
-Finish PserverService::Noted(const CallbackServerContext& context, PserverCall call,
-                             bool has_secret, Finish finish) const {
+Finish PserverService::Noted(const CallContext& context, PserverCall call, bool has_secret,
+                             Finish finish) const {
   rpc::AuditRecord record;
   record.job = shard_.Job();
   record.call = rpc::NameOf(call);
-  record.peer = context.peer();
+  record.peer = context.grpc().peer();
   record.proof = "nothing";
-  if (const std::vector<std::string> uris = UrisOf(context); !uris.empty()) {
+  if (const std::vector<std::string> uris = UrisOf(context.grpc()); !uris.empty()) {
     record.caller = absl::StrJoin(uris, " ");
     record.proof = "certificate";
     const StatusOr<rpc::PeerIdentity> identity = rpc::ParseIdentity(uris[0]);
@@ -475,7 +466,7 @@ Finish PserverService::Noted(const CallbackServerContext& context, PserverCall c
 }
 
 ServerUnaryReactor* PserverService::HandWaiting(
-    CallbackServerContext* context, PserverCall call, Runner* runner,
+    CallContext* context, PserverCall call, Runner* runner,
     std::function<void(const Finish&, const void* tag)> body) {
   // `gone` becomes true when the caller disconnects. Its address is the tag of the call.
   const auto gone = std::make_shared<std::atomic<bool>>(false);
@@ -491,14 +482,15 @@ ServerUnaryReactor* PserverService::HandWaiting(
                 });
 }
 
-ServerUnaryReactor* PserverService::HandTo(ServerUnaryReactor* reactor,
-                                           CallbackServerContext* context, PserverCall call,
-                                           Runner* runner,
+ServerUnaryReactor* PserverService::HandTo(ServerUnaryReactor* reactor, CallContext* context,
+                                           PserverCall call, Runner* runner,
                                            std::function<void(const Finish&)> body) {
-  Finish finish = [reactor, done = metrics_.Begin(call)](const Status& status) {
+  const std::shared_ptr<CallContext> held = context->shared_from_this();
+  Finish finish = [reactor, held, done = metrics_.Begin(call)](const Status& status) {
     done(status);
-    // The last access to the call, which may be destroyed from here on.
-    reactor->Finish(rpc::ToGrpc(status));
+    const grpc::Status sent = held->Complete(status);
+    // The last access to gRPC's call, which may be destroyed from here on.
+    reactor->Finish(sent);
   };
   Status status = CheckSecret(*context, call);
   if (options_.audit != nullptr) {
@@ -512,26 +504,30 @@ ServerUnaryReactor* PserverService::HandTo(ServerUnaryReactor* reactor,
     finish(status);
     return reactor;
   }
+  const auto run = [held, finish, body = std::move(body)] {
+    const Status status = held->CheckRequest();
+    status.ok() ? body(finish) : finish(status);
+  };
   if (runner == nullptr) {
-    body(finish);
+    run();
     return reactor;
   }
   // Readers use other threads than trainers. A replica has no trainers.
   if (!options_.replica && IsReader(*context)) runner = &threads_.readers;
-  const Status posted = runner->Post([context, finish, body = std::move(body)] {
+  const Status posted = runner->Post([held, finish, run] {
     // No caller waits for the reply of a call that was cancelled in the queue.
-    if (context->IsCancelled()) {
+    if (held->grpc().IsCancelled()) {
       finish(Cancelled("the call was cancelled before it started; nothing was changed"));
     } else {
-      body(finish);
+      run();
     }
   });
   if (!posted.ok()) finish(posted);
   return reactor;
 }
 
-ServerUnaryReactor* PserverService::WaitInit(CallbackServerContext* context,
-                                             const WaitInitRequest* request, WaitInitReply* reply) {
+ServerUnaryReactor* PserverService::WaitInit(CallContext* context, const WaitInitRequest* request,
+                                             WaitInitReply* reply) {
   return HandWaiting(context, PserverCall::kWaitInit, &threads_.others,
                      [=, this](const Finish& finish, const void* tag) {
                        if (Status s = CheckTimeout(request->timeout_ms()); !s.ok())
@@ -546,8 +542,8 @@ ServerUnaryReactor* PserverService::WaitInit(CallbackServerContext* context,
                      });
 }
 
-ServerUnaryReactor* PserverService::Barrier(CallbackServerContext* context,
-                                            const BarrierRequest* request, BarrierReply*) {
+ServerUnaryReactor* PserverService::Barrier(CallContext* context, const BarrierRequest* request,
+                                            BarrierReply*) {
   return HandWaiting(context, PserverCall::kBarrier, &threads_.others,
                      [=, this](const Finish& finish, const void* tag) {
                        if (Status s = CheckTimeout(request->timeout_ms()); !s.ok())
@@ -559,7 +555,7 @@ ServerUnaryReactor* PserverService::Barrier(CallbackServerContext* context,
                      });
 }
 
-ServerUnaryReactor* PserverService::Push(CallbackServerContext* context, const ByteBuffer* request,
+ServerUnaryReactor* PserverService::Push(CallContext* context, const ByteBuffer* request,
                                          ByteBuffer* reply) {
   const bool is_short = request->Length() <= kShortBytesMax;
   return HandWaiting(context, PserverCall::kPush, is_short ? nullptr : &threads_.pushes,
@@ -569,7 +565,7 @@ ServerUnaryReactor* PserverService::Push(CallbackServerContext* context, const B
                      });
 }
 
-ServerUnaryReactor* PserverService::Pull(CallbackServerContext* context, const ByteBuffer* request,
+ServerUnaryReactor* PserverService::Pull(CallContext* context, const ByteBuffer* request,
                                          ByteBuffer* reply) {
   const bool rows = AsksForRowsAlone(rpc::ReceivedMessage(*request).fragments());
   Runner& runner = rows ? threads_.row_pulls : threads_.pulls;
@@ -630,8 +626,9 @@ PserverServices MakePserverServices(PserverServiceOptions options, DurableShard&
   auto handlers = std::make_unique<PserverService>(std::move(options), durable, calls, metrics,
                                                    threads, deadlines);
   PserverServices services;
-  services.v1 = MakePserverServiceV1(*handlers);
-  services.unversioned = std::move(handlers);
+  services.v1 = MakeServiceV1(*handlers);
+  services.unversioned = MakeUnversionedService(*handlers);
+  services.handlers = std::move(handlers);
   return services;
 }
 

@@ -27,6 +27,7 @@ class AuditLog;
 namespace tandem::pserver {
 
 class LogSource;
+class PserverHandlers;
 class ServerSessions;
 class StateHistory;
 
@@ -59,9 +60,9 @@ struct PserverThreads {
   Runner& readers;   // for callers with role reader, and for FetchChanges
 };
 
-// Two gRPC services with the same calls under different names. `v1` forwards each call to
-// `unversioned`.
+// Two gRPC services with the same calls under different names, and their handlers.
 struct PserverServices {
+  std::shared_ptr<PserverHandlers> handlers;   // destroyed after the services
   std::unique_ptr<grpc::Service> unversioned;  // the gRPC service tandem.ParameterServer
   std::unique_ptr<grpc::Service> v1;           // the gRPC service tandem.pserver.v1.ParameterServer
 

@@ -32,8 +32,7 @@ PushHeader LoggedFields(PushHeader header) {
 }
 
 codec::EncodedMessage EncodeHeader(PushHeader header) {
-  return codec::EncodePush({.header = LoggedFields(std::move(header)), .slices = {}, .pull = ""},
-                           /*crc32c=*/false);
+  return codec::EncodePush({.header = LoggedFields(std::move(header)), .slices = {}, .pull = ""});
 }
 
 codec::EncodedMessage EncodePushOf(const PushRecord& record) {
@@ -48,7 +47,7 @@ codec::EncodedMessage EncodePushOf(const PushRecord& record) {
     slice.data = record.values[i].get();
     push.slices.push_back(std::move(slice));
   }
-  return codec::EncodePush(push, /*crc32c=*/false);
+  return codec::EncodePush(push);
 }
 
 struct Encoded {

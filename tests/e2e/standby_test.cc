@@ -209,10 +209,8 @@ std::optional<StatusReply> StandbyTest::StatusOf(int server) const {
   std::getline(std::ifstream(Path(name_ + ".log/job.secret")), secret);
   if (secret.empty()) return std::nullopt;  // tandemrun has not written it yet
   const auto record = nlohmann::json::parse(Log("job.json"), nullptr, /*exceptions=*/false);
-  ps::RawServer raw{rpc::MakeChannel(*endpoint, *credentials),
-                    std::make_shared<ps::ClientSession>(secret, record.value("job", ""),
-                                                        servers[static_cast<size_t>(server)])};
-  ps::BlockingCalls calls(std::move(raw));
+  ps::BlockingCalls calls(
+      ps::MakeRawServer(*endpoint, {}, *credentials, secret, record.value("job", "")));
   StatusReply reply;
   const Status status = calls.Call(rpc::PserverCall::kGetStatus, StatusRequest(), &reply,
                                    SteadyNow() + std::chrono::seconds(2));

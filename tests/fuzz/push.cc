@@ -63,8 +63,7 @@ FuzzTarget MakeFuzzTarget() {
   codec::CodedPush push{{{"job", 1, 99}, 5, 6, 0.25f, 1, 1, 3}, {slice}, "pull"};
   codec::CodedPullReply pulled{7, 8, {slice, slice}, {1, 2, 3, 4}};
   codec::CodedPushReply pushed{7, 8, true, pulled, {1, 2, 3, 4}};
-  return {{BytesOf(codec::EncodePush(push, true)), BytesOf(codec::EncodePush(push, false)),
-           BytesOf(codec::EncodePullReply(pulled, true)),
+  return {{BytesOf(codec::EncodePush(push)), BytesOf(codec::EncodePullReply(pulled, true)),
            BytesOf(codec::EncodePushReply(pushed, true))},
           {"fc_0.w", "\x0a", "\x12"},
           Accepts};

@@ -358,6 +358,15 @@ std::vector<ErrorCode> ReaderErrors() {
        "request fewer rows at once; let readers use read replicas",
        "1024 pulls of readers already wait, which is the maximum [TD4042]; hint: try again later, "
        "or use a read replica"},
+      {4043, "a damaged message",
+       "a request to a pserver or its reply does not have the checksum that its sender computed, "
+       "so "
+       "the receiver did not use the message; the client repeats the call",
+       "memory or network hardware that changes bits; a proxy that changes messages",
+       "check the memory and the network of both hosts if the message repeats; use TLS",
+       "the request Push is damaged: its CRC-32 is 2f2dd74b, but its sender computed 2f2dd74f "
+       "[TD4043]; hint: if this happens again, check the memory and the network of both hosts, or "
+       "use TLS"},
   };
 }
 

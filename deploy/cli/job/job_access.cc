@@ -297,12 +297,8 @@ ServerAccess::ServerAccess(const JobAccess& job, const Endpoint& endpoint, std::
   impl_->insecure_allow_network = job.insecure_allow_network;
   if (job.tls.enabled()) impl_->uri = rpc::ToUri({job.job, rpc::PeerRole::kPserver});
   impl_->timeout = job.timeout;
-  ps::RawServer raw{rpc::MakeChannel(impl_->endpoint, job.credentials), nullptr};
-  if (!job.secret.empty()) {
-    raw.session =
-        std::make_shared<ps::ClientSession>(job.secret, job.job, ToString(impl_->endpoint));
-  }
-  impl_->calls = std::make_unique<ps::BlockingCalls>(std::move(raw));
+  impl_->calls = std::make_unique<ps::BlockingCalls>(
+      ps::MakeRawServer(impl_->endpoint, job.tls, job.credentials, job.secret, job.job));
 }
 ServerAccess::~ServerAccess() = default;
 ServerAccess::ServerAccess(ServerAccess&&) noexcept = default;

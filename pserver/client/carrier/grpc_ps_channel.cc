@@ -104,11 +104,8 @@ StatusOr<std::unique_ptr<GrpcPsChannel::Server>> GrpcPsChannel::MakeServer(
   TD_RETURN_IF_ERROR(Annotate(rpc::CheckSendsInTheClear(server->endpoint, options_.security.tls,
                                                         options_.security.insecure_allow_network),
                               server->name));
-  server->raw.channel = rpc::MakeChannel(server->endpoint, credentials_);
-  if (!options_.security.secret.empty()) {
-    server->raw.session = std::make_shared<ClientSession>(options_.security.secret, options_.job,
-                                                          ToString(server->endpoint));
-  }
+  server->raw = MakeRawServer(server->endpoint, options_.security.tls, credentials_,
+                              options_.security.secret, options_.job);
   return server;
 }
 

@@ -128,7 +128,6 @@ struct PsOptions {
   PsSecurity security;
   PsPatience patience;
   PsTransport transport = PsTransport::kAuto;
-  bool crc32c = false;         // true: requests and replies have checksums for all tensors
   PartitionOptions partition;  // how variables are split; Connect sets the field `servers`
   // true: each slice is a separate message; false: one message to each server has all its slices.
   bool split_messages = false;

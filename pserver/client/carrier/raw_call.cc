@@ -4,9 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/check.h"
 #include "common/base/require.h"
 #include "common/rpc/credentials/session_proof.h"
 #include "common/rpc/grpc_status.h"
+#include "common/rpc/message_checksum.h"
 
 namespace tandem::ps {
 namespace {
@@ -18,6 +20,13 @@ constexpr int kSessionsLostMax = 4;
 // unproven callers at one address.
 constexpr size_t kUnknownBytesMax = 64 << 10;
 constexpr Duration kIntroductionMax = std::chrono::seconds(1);
+
+// Returns whether gRPC itself may have ended the call with `code`, although a reply had arrived: a
+// cancelled call, a deadline, or a reply that is too large. Such a status has no checksum.
+bool MayBeOwn(grpc::StatusCode code) {
+  return code == grpc::StatusCode::CANCELLED || code == grpc::StatusCode::DEADLINE_EXCEEDED ||
+         code == grpc::StatusCode::RESOURCE_EXHAUSTED;
+}
 
 }  // namespace
 
@@ -40,6 +49,17 @@ void Introduction::End(bool known) {
     waiting.swap(waiting_);
   }
   for (const auto& then : waiting) then(known);
+}
+
+RawServer MakeRawServer(const Endpoint& server, const rpc::TlsFiles& tls,
+                        const std::shared_ptr<grpc::ChannelCredentials>& credentials,
+                        const std::string& secret, const std::string& job) {
+  RawServer made{.channel = rpc::MakeChannel(server, credentials), .session = nullptr};
+  if (!secret.empty()) {
+    made.session = std::make_shared<ClientSession>(secret, job, ToString(server));
+  }
+  made.checksums = rpc::NeedsChecksums(server, tls);
+  return made;
 }
 
 RawCall::RawCall(std::shared_ptr<const void> lease, RawServer server, rpc::PserverCall call,
@@ -131,11 +151,15 @@ void RawCall::Begin(rpc::PserverCall call, const grpc::ByteBuffer& request,
     return Failed({static_cast<grpc::StatusCode>(ready.code()), ""}, ready);
   }
   if (!stamp.empty()) context->AddMetadata(rpc::kStampMetadata, stamp);
+  if (server_.checksums) {
+    context->AddMetadata(rpc::kChecksumMetadata, rpc::RequestChecksum(rpc::NameOf(call), request));
+  }
   reply_.Clear();
   stub_.UnaryCall(context, std::string("/tandem.ParameterServer/") + rpc::NameOf(call),
                   grpc::StubOptions(), &request, &reply_,
-                  [self = shared_from_this(), then](const grpc::Status& status) {
-                    (self.get()->*then)(self->WithoutForeignCancel(status));
+                  [self = shared_from_this(), then, call](const grpc::Status& status) {
+                    (self.get()->*then)(
+                        self->WithoutForeignCancel(self->CheckReply(call, status)));
                   });
   // Repeats the cancellation, because a cancellation between the creation of the context and the
   // start of the call has no effect.
@@ -150,6 +174,25 @@ grpc::Status RawCall::WithoutForeignCancel(const grpc::Status& status) {
   if (cancelled_) return status;
   return {grpc::StatusCode::UNAVAILABLE,
           absl::StrCat("the server cancelled the call: ", status.error_message())};
+}
+
+grpc::Status RawCall::CheckReply(rpc::PserverCall call, const grpc::Status& status) {
+  if (!server_.checksums || MayBeOwn(status.error_code())) return status;
+  grpc::ClientContext* context = nullptr;
+  {
+    MutexLock lock(mu_);
+    context = context_.get();
+  }
+  const rpc::Metadata& metadata = context->GetServerTrailingMetadata();
+  if (!rpc::HasChecksum(metadata)) return status;
+  // The status may be gRPC's own, about bytes that gRPC rejected.
+  const std::string text = status.ok() ? "" : absl::StrCat(" (", status.error_message(), ")");
+  const Status same =
+      rpc::CompareChecksum(metadata, rpc::ReplyChecksum(rpc::NameOf(call), status, reply_),
+                           absl::StrCat("the reply to ", rpc::NameOf(call), text));
+  if (same.ok()) return status;
+  LOG_EVERY_T(WARNING, 1.0) << context->peer() << ": " << same.message();
+  return rpc::ToGrpc(same);
 }
 
 Status RawCall::Explain(const grpc::Status& status) const {

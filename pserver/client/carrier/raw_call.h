@@ -13,9 +13,11 @@
 #include <string>
 #include <vector>
 
+#include "common/base/endpoint.h"
 #include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "common/rpc/byte_buffer.h"
+#include "common/rpc/channel.h"
 #include "common/rpc/pserver_call.h"
 #include "proto/pserver.pb.h"
 #include "pserver/client/carrier/client_session.h"
@@ -48,7 +50,14 @@ struct RawServer {
   std::shared_ptr<grpc::Channel> channel;
   std::shared_ptr<ClientSession> session;  // null: the job has no secret, so calls need no session
   std::shared_ptr<Introduction> introduction = std::make_shared<Introduction>();
+  bool checksums = false;  // whether requests have checksums (common/rpc/message_checksum.h)
 };
+
+// Makes a channel that is not connected yet. `credentials`: MakeCredentials(tls). `secret` empty:
+// the job has no secret.
+RawServer MakeRawServer(const Endpoint& server, const rpc::TlsFiles& tls,
+                        const std::shared_ptr<grpc::ChannelCredentials>& credentials,
+                        const std::string& secret, const std::string& job);
 
 // A call in progress. Thread-safe. The call keeps itself alive until it is done.
 class RawCall : public std::enable_shared_from_this<RawCall> {
@@ -87,9 +96,12 @@ class RawCall : public std::enable_shared_from_this<RawCall> {
   void OpenSession();
   void OnSession(const grpc::Status& status);
   void OnReply(const grpc::Status& status);
-  // Sends `request` to the method of `call`. `then` receives the status of the reply.
+  // Sends `request` to the method of `call`. `then` receives the status of the reply: UNAVAILABLE
+  // if the reply is damaged.
   void Begin(rpc::PserverCall call, const grpc::ByteBuffer& request, const std::string& stamp,
              void (RawCall::*then)(const grpc::Status&));
+  // Compares the checksum of the reply to `call`. Returns `status`, or UNAVAILABLE.
+  grpc::Status CheckReply(rpc::PserverCall call, const grpc::Status& status);
   // Schedules another attempt after a pause. Returns false if no further attempt is allowed.
   bool TriesAgain(const grpc::Status& status);
   // Returns `status`, or UNAVAILABLE if the server and not Cancel() ended the call with CANCELLED.

@@ -73,8 +73,7 @@ void Resender::SendNext(const std::shared_ptr<Resending>& all) {
   }
   const KeptPush& push = *all->pushes[next];
   const codec::CodedPush coded = ToCoded(push.part, "");
-  channel_.Call(static_cast<int>(all->server), rpc::PserverCall::kPush,
-                codec::EncodePush(coded, options_.crc32c),
+  channel_.Call(static_cast<int>(all->server), rpc::PserverCall::kPush, codec::EncodePush(coded),
                 channel_.Now() + options_.patience.call_timeout(),
                 [this, all, next](const Status& status, codec::Fragments answer) {
                   if (status.ok()) {

@@ -35,7 +35,7 @@ TEST_F(PserverTest, TwoServersTwoTrainersEqualSerialBitForBit) {
   std::vector<std::thread> threads;
   for (int t : {0, 1}) {
     threads.emplace_back([&, t] {
-      auto client = Client(t, 2, {.crc32c = t == 1});
+      auto client = Client(t, 2);
       if (!client.ok()) {
         results[t] = client.status();
         return;
@@ -68,7 +68,7 @@ TEST_F(PserverTest, PushAndPullInOneMessageGiveTheBitsOfTwo) {
   for (auto& v : velocity) std::fill(v.begin(), v.end(), 0.0f);
   std::unique_ptr<ps::PsClient> clients[2];
   for (int t : {0, 1}) {
-    clients[t] = *Client(t, 2, {.crc32c = t == 1});
+    clients[t] = *Client(t, 2);
     ASSERT_TRUE(
         clients[t]->Configure(models[t].variables, ps::PsMode::kSync, {"momentum", {}}).ok());
   }

@@ -141,8 +141,7 @@ TEST_F(PserverLaneTest, GradientsThatAreNotFiniteAreNamedAndThoseLookedAtTaken) 
     coded.header.finite = finite;
     Answer<Status> answer;
     const auto done = answer.Callback();
-    CHECK((*lane)->Call(LANE_METHOD_PUSH, codec::EncodePush(coded, false),
-                        SteadyNow() + seconds(30),
+    CHECK((*lane)->Call(LANE_METHOD_PUSH, codec::EncodePush(coded), SteadyNow() + seconds(30),
                         [&done](const Status& got, codec::Fragments) { done(got); }));
     return answer.Get();
   };
@@ -271,7 +270,7 @@ TEST_F(PserverLaneTest, GarbageOnALaneChangesNothing) {
       {{.variable = "fc_0.w", .offset = 0, .desc = {DType::kF32, {407}}, .data = before[0].data()}},
       ""};
   std::string bytes;
-  for (const auto& piece : codec::EncodePush(good, false).pieces) {
+  for (const auto& piece : codec::EncodePush(good).pieces) {
     bytes += piece.data == nullptr ? piece.owned
                                    : std::string(static_cast<const char*>(piece.data), piece.bytes);
   }

@@ -297,7 +297,7 @@ TEST_F(SliceMovesTest, APushWhosePullWaitsForASliceThatGoesWasTaken) {
   push.slices[0].desc = {DType::kF32, Shape{4}};
   push.slices[0].data = gradient.data();
   push.pull = pull.SerializeAsString();
-  const std::string bytes = Flat(codec::EncodePush(push, false));
+  const std::string bytes = Flat(codec::EncodePush(push));
   const std::span<const std::byte> piece = std::as_bytes(std::span(bytes));
   int answers = 0;
   calls.Push(codec::Fragments(&piece, 1),

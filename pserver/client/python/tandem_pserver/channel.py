@@ -8,8 +8,10 @@ import ssl
 import stat
 import time
 
+import google.protobuf.message
 import grpc
 
+from . import checksum
 from .errors import PserverError
 from .messages import METHODS
 from .session import Session, was_lost
@@ -39,18 +41,25 @@ class Started:
     def code(self, error):
         """Returns the name of the error's code. A server that SIGTERM ends cancels its calls, so
         CANCELLED of the server is UNAVAILABLE."""
-        return "UNAVAILABLE" if error.code() == grpc.StatusCode.CANCELLED else error.code().name
+        return "UNAVAILABLE" if error.code == "CANCELLED" else error.code
 
     def explain(self, error):
         """Returns the server's message, or an explanation of gRPC's own error."""
-        if error.code() == grpc.StatusCode.CANCELLED:
-            return "the server cancelled the call: " + error.details()
-        if (error.code() != grpc.StatusCode.DEADLINE_EXCEEDED
-                or error.details() != "Deadline Exceeded"):
-            return error.details()
+        if error.code == "CANCELLED":
+            return "the server cancelled the call: " + error.details
+        if error.code != "DEADLINE_EXCEEDED" or error.details != "Deadline Exceeded":
+            return error.details
         return (f"the server did not reply within {time.monotonic() - self._begin:.1f} s [TD4025]; "
                 "hint: start it again at this address, or raise step_timeout (start_timeout before "
                 "the first step)")
+
+
+class Failed(Exception):
+    """An attempt of a call failed. `code`: the name of the status code."""
+
+    def __init__(self, code, details):
+        super().__init__(details)
+        self.code, self.details = code, details
 
 
 class Refused:
@@ -83,6 +92,8 @@ class Server:
             _check_own_socket(address[5:], self.name)
         self._session = Session(secret, job, address) if secret else None
         self._retries, self._random = retries, random.Random()
+        # TLS finds changed bytes itself, and a Unix socket is memory of this host.
+        self._checksums = tls is None and not address.startswith("unix:/")
         options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1),
                    # The channel reconnects to a restarted server within a second.
                    ("grpc.initial_reconnect_backoff_ms", 100),
@@ -107,11 +118,8 @@ class Server:
             credentials = grpc.ssl_channel_credentials(ca, key, certificate)
             self._channel = grpc.secure_channel(target, credentials, options)
         self._calls = {
-            name: self._channel.unary_unary(
-                "/tandem.ParameterServer/" + name,
-                request_serializer=request.SerializeToString,
-                response_deserializer=reply.FromString)
-            for name, (request, reply) in METHODS.items()}
+            name: self._channel.unary_unary("/tandem.ParameterServer/" + name)  # bytes to bytes
+            for name in METHODS}
         self.sequence = 0  # number of the last push
 
     def wait(self, seconds):
@@ -145,9 +153,9 @@ class Server:
         """Waits for the `future` of a call and returns the reply. None: the call was sent again,
         because its connection broke or the server did not know its session."""
         try:
-            return started.future.result()
-        except grpc.RpcError as error:
-            if self._session and was_lost(error.code().name, error.details()):
+            return self._reply(started.method, started.future)
+        except Failed as error:
+            if self._session and was_lost(error.code, error.details):
                 started.sessions_lost += 1
                 if started.sessions_lost <= SESSIONS_LOST_MAX:
                     self._session.forget(started.session)
@@ -202,8 +210,38 @@ class Server:
             started.session = self._session.id
             metadata = self._session.stamp(started.method)
         seconds = max(0.001, started.deadline - time.monotonic())
-        started.future = self._calls[started.method].future(
-            started.request, timeout=seconds, metadata=metadata, wait_for_ready=True)
+        started.future = self._begin(started.method, started.request, seconds, metadata)
+
+    def _begin(self, method, request, seconds, metadata=()):
+        message = request.SerializeToString()
+        if self._checksums:
+            metadata += ((checksum.METADATA, checksum.of_request(method, message)),)
+        return self._calls[method].future(message, timeout=seconds, metadata=metadata,
+                                          wait_for_ready=True)
+
+    def _reply(self, method, future):
+        """Waits for a future of _begin and returns the reply. Raises Failed, also if the reply does
+        not have its checksum: UNAVAILABLE, so that the call is repeated."""
+        error, message = None, b""
+        try:
+            message = future.result()
+        except grpc.RpcError as failure:
+            error = failure
+        source = future if error is None else error
+        # gRPC returns None if the reply has a status and no message.
+        if message is None or self._checksums and not checksum.fits(
+                method, error, message, source.trailing_metadata()):
+            # The error may be gRPC's own, about a reply that gRPC rejected.
+            text = "" if error is None else f" ({error.details()})"
+            raise Failed("UNAVAILABLE", f"the reply to {method}{text} is damaged: its CRC-32 is not "
+                         "the one that the server computed [TD4043]; hint: if this happens again, "
+                         "check the memory and the network of both hosts, or use TLS")
+        if error is not None:
+            raise Failed(error.code().name, error.details())
+        try:
+            return METHODS[method][1].FromString(message)
+        except google.protobuf.message.DecodeError:
+            raise Failed("INTERNAL", f"the reply to {method} is no message of this call") from None
 
     def _introduce(self, started):
         """Makes a small call, because the connection may be new. If the server rejects the small
@@ -224,9 +262,9 @@ class Server:
             request = METHODS["OpenSession"][0](**offer)
             seconds = max(0.001, started.deadline - time.monotonic())
             try:
-                reply = self._calls["OpenSession"](request, timeout=seconds, wait_for_ready=True)
+                reply = self._reply("OpenSession", self._begin("OpenSession", request, seconds))
                 break
-            except grpc.RpcError as error:
+            except Failed as error:
                 code, details = self._session.explain(started.code(error), started.explain(error))
                 if not self._pause_before_retry(started, code):
                     raise PserverError(code, self.name, started.method, details) from None

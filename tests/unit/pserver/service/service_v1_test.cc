@@ -1,6 +1,6 @@
 // Tests the service tandem.pserver.v1.ParameterServer. Each call has the same effect, reply and
 // errors as the corresponding call of tandem.ParameterServer.
-#include "pserver/service/service_v1.h"
+#include "pserver/service/raw_services.h"
 
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>

@@ -12,6 +12,7 @@
 #include "common/rpc/credentials/session_proof.h"
 #include "common/rpc/credentials/token.h"
 #include "common/rpc/grpc_status.h"
+#include "common/rpc/message_checksum.h"
 #include "proto/pserver.grpc.pb.h"
 #include "pserver/client/carrier/client_session.h"
 #include "pserver/service/server_sessions.h"
@@ -266,6 +267,9 @@ class SessionServerTest : public PserverTest {
   }
 };
 
+// The call and the metadata of an offer. The checksum is that of the offer, without a secret.
+const std::set<std::string> kOffer = {"OpenSession", rpc::kChecksumMetadata};
+
 TEST_F(SessionServerTest, WhoTookThePortGetsNothing) {
   Thief thief(/*knows_sessions=*/true);
   const Status said = Meet(thief);
@@ -274,7 +278,7 @@ TEST_F(SessionServerTest, WhoTookThePortGetsNothing) {
   EXPECT_THAT(std::string(said.message()),
               HasSubstr("the program that listens on " + endpoints_[0] +
                         " does not have the secret of job \"job\" [TD6020]"));
-  EXPECT_EQ(thief.noted(), std::set<std::string>{"OpenSession"}) << "no proof, and no other call";
+  EXPECT_EQ(thief.noted(), kOffer) << "no proof, and no other call";
 }
 
 TEST_F(SessionServerTest, AServerOfAnEarlierVersionIsNamed) {
@@ -283,7 +287,7 @@ TEST_F(SessionServerTest, AServerOfAnEarlierVersionIsNamed) {
   EXPECT_EQ(said.code(), StatusCode::kFailedPrecondition) << said;
   EXPECT_THAT(std::string(said.message()), HasSubstr("an earlier version or not a pserver"));
   EXPECT_THAT(std::string(said.message()), HasSubstr("[TD6022]"));
-  EXPECT_EQ(earlier.noted(), std::set<std::string>{"OpenSession"});
+  EXPECT_EQ(earlier.noted(), kOffer);
 }
 
 TEST_F(SessionServerTest, CallsWithoutASessionAreRefused) {
