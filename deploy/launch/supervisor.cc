@@ -77,6 +77,7 @@ Supervisor::Supervisor(const LaunchPlan& plan, Options options, std::unique_ptr<
       group_(group != nullptr ? std::move(group) : std::make_unique<HostGroup>()),
       started_(SteadyNow()),
       journal_(plan.log_dir, options_.name),
+      scale_(plan_),
       processes_(CallersPerWorker(plan)),
       members_(processes_),
       stop_(std::chrono::seconds(options_.grace_s)),
@@ -202,6 +203,7 @@ Status Supervisor::OpenOutput(JobProcess& process, SpawnRequest& request) {
 }
 
 void Supervisor::Loop() {
+  journal_.NoteLoss(scale_.Update(processes_));
   while (processes_.AnyRunning(Role::kTrainer) || processes_.AnyRunning(Role::kPserver) ||
          processes_.AnyRunning(Role::kReplica) ||
          (!group_->alone() && stop_.phase() != StopSequence::Phase::kStoppingPservers)) {
@@ -217,6 +219,7 @@ void Supervisor::Loop() {
     CarryOutOrders();
     StartReplicas();
     Advance();
+    journal_.NoteLoss(scale_.Update(processes_));
     for (const auto& process : processes_.all()) journal_.NoteLoss(process->log->lost());
   }
 }
@@ -246,7 +249,10 @@ void Supervisor::WaitForEvents() {
 void Supervisor::OnSignal(int signal) {
   if (signal == SIGWINCH) return processes_.CopyWindowSize();
   if (signal == SIGCHLD) return;  // CollectEnded checks every process for its end
-  if (signal == SIGUSR1) return group_->Report({.kind = JobReport::Kind::kStartLost});
+  if (signal == SIGUSR1) {
+    scale_.SetDesiredWorkers(plan_.workers);
+    return group_->Report({.kind = JobReport::Kind::kStartLost});
+  }
   // A scheduler that moves one host of an elastic job sends SIGTERM to this host. The leading host
   // cannot leave.
   const bool leaves = signal == SIGTERM && plan_.elastic() && !group_->leads();
@@ -299,6 +305,7 @@ void Supervisor::HandleReports() {
   for (const int rank : reports.promoted) {
     group_->Report({.kind = JobReport::Kind::kPromote, .number = rank});
   }
+  for (const ScaleRequest& request : reports.scale) Scale(request);
 }
 
 void Supervisor::OnWait(const ProcessWait& wait) {
@@ -450,9 +457,12 @@ void Supervisor::ReleaseDrained(std::vector<JobProcess*>& ended) {
   if (!TrainersRun()) return;
   std::erase_if(ended, [this](JobProcess* process) {
     // The exit status does not matter, because a drained pserver may also be killed.
-    if (!IsDrained(*process)) return false;
-    journal_.Note("left", process->plan->Name(), process->process->pid(), "drained");
-    sockets_.Release(process->plan->rank);
+    const int rank = process->plan->rank;
+    const bool ending = process->is(Role::kPserver) && scale_.IsEnding(rank);
+    if (!ending && !IsDrained(*process)) return false;
+    journal_.Note("left", process->plan->Name(), process->process->pid(),
+                  ending ? "scaled down" : "drained");
+    ending ? sockets_.Keep(*process->plan) : sockets_.Release(rank);
     return true;
   });
 }
@@ -581,7 +591,7 @@ void Supervisor::CarryOut(const JobOrder& order) {
       finished_ = true;
       return;
     case Kind::kStartLost:
-      return StartLostRanks();
+      return StartLostRanks(order.members);
     case Kind::kRelease:
       return Leave(order.number);
     case Kind::kWait:
@@ -592,6 +602,9 @@ void Supervisor::CarryOut(const JobOrder& order) {
       return OnPrimary(order);
     case Kind::kKill:
       return Kill(order);
+    case Kind::kEnd:
+      if (JobProcess* const process = FindRunning(order.process)) process->Signal(order.number);
+      return;
     case Kind::kNote:
       if (!order.event.empty()) journal_.Note(order.event.c_str(), order.process, 0, order.text);
       if (!order.shown.empty()) journal_.Say(order.shown);
@@ -614,15 +627,73 @@ void Supervisor::EnterWorld(const JobOrder& order) {
   if (!status.ok()) journal_.Say(ToString(status));
 }
 
-void Supervisor::StartLostRanks() {
+void Supervisor::StartLostRanks(const std::vector<int>& only) {
   if (stop_.stopping() || over_) return;
   std::vector<JobProcess*> lost;
   for (const auto& process : processes_.all()) {
-    if (process->is(Role::kTrainer) && process->seen_end) lost.push_back(process.get());
+    if (!process->is(Role::kTrainer) || !process->seen_end) continue;
+    if (only.empty() || std::ranges::count(only, process->plan->rank) > 0) {
+      lost.push_back(process.get());
+    }
   }
-  journal_.Say(
-      absl::StrFormat("SIGUSR1: restarting %d of %d trainers", lost.size(), plan_.workers));
+  journal_.Say(absl::StrFormat("%s: restarting %d of %d trainers",
+                               only.empty() ? "SIGUSR1" : "tandem scale", lost.size(),
+                               plan_.workers));
   for (const JobProcess* old : lost) Replace(*old, /*member=*/false);
+}
+
+// ---- Changes of the numbers of processes --------------------------------------------------------
+
+void Supervisor::Scale(const ScaleRequest& request) {
+  const bool workers = request.what == ScaleRequest::What::kWorkers;
+  const ScaleSide& side = workers ? scale_.state().workers : scale_.state().pservers;
+  if (stop_.stopping() || over_ || !side.Accepts(request.number)) return;
+  journal_.Note(
+      "scaling", "", 0,
+      absl::StrFormat("%s %d to %d", workers ? "workers" : "pservers", side.now, request.number));
+  if (!workers) return ScalePservers(request.number);
+  scale_.SetDesiredWorkers(request.number);
+  group_->Report({.kind = JobReport::Kind::kScale, .number = request.number});
+}
+
+void Supervisor::ScalePservers(int number) {
+  scale_.SetDesiredPservers(number);
+  for (int rank = plan_.servers; rank < number; ++rank) {
+    const Status status = AddPserver(rank);
+    if (status.ok()) continue;
+    const std::string name = absl::StrFormat("pserver %d", rank);
+    journal_.Say(absl::StrFormat("%s was not added: %s", name, ToString(status)));
+    return journal_.Note("not added", name, 0, std::string(status.message()));
+  }
+  for (const auto& process : processes_.all()) {
+    if (process->is(Role::kPserver) && process->plan->rank >= number) EndPserver(*process);
+  }
+}
+
+// Starts a pserver that the job does not have. The plan of an earlier pserver of this number is
+// used again, so the new one continues with its address and data.
+Status Supervisor::AddPserver(int rank) {
+  const std::string name = absl::StrFormat("pserver %d", rank);
+  if (FindRunning(name) != nullptr) return OkStatus();
+  TD_ASSIGN_OR_RETURN(const ProcessPlan* const plan, scale_.PlanOf(rank));
+  TD_RETURN_IF_ERROR(sockets_.Add(*plan));
+  scale_.StartPserver(rank);
+  if (const JobProcess* const old = FindEnded(name)) processes_.Remove(*old);
+  const Status status = Start(*plan);
+  if (!status.ok()) sockets_.Keep(*plan);
+  return status;
+}
+
+// Ends an added pserver without rows.
+void Supervisor::EndPserver(JobProcess& process) {
+  const int rank = process.plan->rank;
+  if (!process.running() || scale_.IsEnding(rank)) return;
+  const PserverChanges changes = ReadPserverChanges(plan_.log_dir);
+  if (changes.added.contains(rank) && !changes.drained.contains(rank)) {
+    return journal_.Note("not ended", process.plan->Name(), 0, "it is not drained");
+  }
+  scale_.EndPserver(rank);
+  process.Signal(SIGTERM);
 }
 
 // ---- The end of the job -------------------------------------------------------------------------

@@ -12,6 +12,7 @@
 #include "deploy/launch/hosts/host_group.h"
 #include "deploy/launch/job_journal.h"
 #include "deploy/launch/job_processes.h"
+#include "deploy/launch/job_scale.h"
 #include "deploy/launch/launch_plan.h"
 #include "deploy/launch/member_sockets.h"
 #include "deploy/launch/process/process.h"
@@ -102,7 +103,13 @@ class Supervisor {
   // Starts a new process with the plan of `old`, as restart `number` of the job. Destroys `old`.
   void StartAgain(JobProcess& old, int number, bool member);
   void Replace(const JobProcess& old, bool member);
-  void StartLostRanks();
+  // Starts lost ranks of an elastic job. `only`: these ranks; empty: all of them.
+  void StartLostRanks(const std::vector<int>& only);
+  // Carries out a request of `tandem scale`.
+  void Scale(const ScaleRequest& request);
+  void ScalePservers(int number);
+  Status AddPserver(int rank);
+  void EndPserver(JobProcess& process);
   // Tells the running ranks which ranks are members, and shows the lowest member's output.
   void EnterWorld(const JobOrder& order);
   int shown_stdout() const { return options_.only_stderr ? 2 : 1; }
@@ -121,6 +128,7 @@ class Supervisor {
   RankReportFifo reports_;
   PserverSockets sockets_;
   JobJournal journal_;
+  JobScale scale_;  // has plans of processes_
   JobProcesses processes_;
   MemberSockets members_;
   StopSequence stop_;
