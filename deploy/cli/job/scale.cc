@@ -156,20 +156,30 @@ StatusOr<JobAccess> AccessOf(const Scaling& what) {
   return FindPservers(args);
 }
 
-// Waits until an added pserver replies.
-Status AwaitReply(const Scaling& what, int rank, const std::string& address) {
+// Waits for a reply of a pserver, and for its parameters if `with_parameters`. Returns whether the
+// pserver has parameters or the settings of the job. It gets them with its first rows or slices.
+StatusOr<bool> AwaitReply(const Scaling& what, int rank, const std::string& address,
+                          bool with_parameters) {
   TD_ASSIGN_OR_RETURN(JobAccess access, AccessOf(what));
-  TD_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(address));
   const auto index = static_cast<size_t>(rank);
-  access.pservers.resize(std::max(access.pservers.size(), index + 1));
-  access.pservers[index] = endpoint;
+  if (!address.empty()) {
+    TD_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(address));
+    access.pservers.resize(std::max(access.pservers.size(), index + 1));
+    access.pservers[index] = endpoint;
+  }
   access.timeout = kStartLookTimeout;
-  const std::string goal = absl::StrFormat("pserver %d", rank);
   StatusReply reply;
-  return Await(
-             what, goal,
-             [&](const ScaleState&) { return ServerAccess(access, index).GetStatus(&reply).ok(); })
-      .status();
+  const Status status =
+      Await(what,
+            absl::StrFormat(with_parameters ? "parameters on pserver %d" : "a reply of pserver %d",
+                            rank),
+            [&](const ScaleState&) {
+              return ServerAccess(access, index).GetStatus(&reply).ok() &&
+                     (reply.initialised() || !with_parameters);
+            })
+          .status();
+  TD_RETURN_IF_ERROR(status);
+  return reply.configured() && reply.initialised();
 }
 
 Rebalancing Moves(const Scaling& what) {
@@ -189,14 +199,19 @@ Status AddPservers(const Scaling& what, const ScaleSide& before) {
   TD_ASSIGN_OR_RETURN(const ScaleState now,
                       Await(what, Counted(static_cast<size_t>(number), "pserver"),
                             [number](const ScaleState& s) { return s.pservers.now == number; }));
+  if (now.added.empty()) return OkStatus();
+  TD_RETURN_IF_ERROR(AwaitReply(what, 0, "", /*with_parameters=*/true).status());
   Rebalancing moves = Moves(what);
+  TD_ASSIGN_OR_RETURN(JobAccess access, AccessOf(what));
   for (const auto& [rank, address] : now.added) {
-    TD_RETURN_IF_ERROR(AwaitReply(what, rank, address));
+    TD_ASSIGN_OR_RETURN(const bool known, AwaitReply(what, rank, address, false));
     moves.added.push_back(address);
+    // A pserver without the settings of the job gets them as a new one, even if an interrupted
+    // command has added it before.
+    const auto index = static_cast<size_t>(rank);
+    if (!known && index < access.pservers.size()) access.pservers.resize(index);
   }
-  if (moves.added.empty()) return OkStatus();
   Say(what, absl::StrCat("moving rows and slices to ", absl::StrJoin(moves.added, ", ")));
-  TD_ASSIGN_OR_RETURN(const JobAccess access, AccessOf(what));
   return Rebalance(access, moves);
 }
 
@@ -206,6 +221,11 @@ Status RemovePservers(const Scaling& what, const ScaleSide& before) {
     TD_ASSIGN_OR_RETURN(const JobAccess access, AccessOf(what));
     // A pserver that an interrupted command has started may not have joined the job.
     if (static_cast<size_t>(rank) >= access.pservers.size()) continue;
+    TD_ASSIGN_OR_RETURN(const bool known, AwaitReply(what, rank, "", false));
+    if (!known) {  // it got no rows, so it has nothing to give away
+      NoteEvent(access, {"", "drained", absl::StrFormat("pserver %d", rank), 0, "it had no rows"});
+      continue;
+    }
     Say(what, absl::StrFormat("moving rows and slices away from pserver %d", rank));
     Rebalancing moves = Moves(what);
     moves.drained = rank;
