@@ -96,7 +96,7 @@ inline const std::map<std::string, std::set<std::string>>& IncludeDirections() {
         "trainer/reader/input",
         "trainer/session"}},
       {"deploy/launch",
-       {"common/base", "common/launcher", "common/os", "common/rpc", "common/rpc/credentials",
+       {"common/base", "common/http", "common/launcher", "common/os", "common/rpc", "common/rpc/credentials",
         "common/threads", "deploy/launch/hosts", "deploy/launch/options", "deploy/launch/process"}},
       {"deploy/launch/hosts",
        {"collective/rendezvous", "common/base", "common/launcher", "common/os",

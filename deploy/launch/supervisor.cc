@@ -120,6 +120,8 @@ bool Supervisor::CanJoinAgain() const {
 
 Status Supervisor::StartAll() {
   if (signals_.get() < 0) return SystemError("cannot create a signal descriptor", errno);
+  TD_ASSIGN_OR_RETURN(scale_metrics_,
+                      ScaleMetrics::Serve(options_.metrics_listen, plan_.insecure_allow_network));
   if (!plan_.silent_fifo.empty()) TD_RETURN_IF_ERROR(reports_.Open(plan_.silent_fifo));
   RenewLeaseIfDue();
   group_->Begin(
@@ -203,7 +205,7 @@ Status Supervisor::OpenOutput(JobProcess& process, SpawnRequest& request) {
 }
 
 void Supervisor::Loop() {
-  journal_.NoteLoss(scale_.Update(processes_));
+  UpdateScale();
   while (processes_.AnyRunning(Role::kTrainer) || processes_.AnyRunning(Role::kPserver) ||
          processes_.AnyRunning(Role::kReplica) ||
          (!group_->alone() && stop_.phase() != StopSequence::Phase::kStoppingPservers)) {
@@ -219,7 +221,7 @@ void Supervisor::Loop() {
     CarryOutOrders();
     StartReplicas();
     Advance();
-    journal_.NoteLoss(scale_.Update(processes_));
+    UpdateScale();
     for (const auto& process : processes_.all()) journal_.NoteLoss(process->log->lost());
   }
 }
@@ -654,6 +656,11 @@ void Supervisor::Scale(const ScaleRequest& request) {
   if (!workers) return ScalePservers(request.number);
   scale_.SetDesiredWorkers(request.number);
   group_->Report({.kind = JobReport::Kind::kScale, .number = request.number});
+}
+
+void Supervisor::UpdateScale() {
+  journal_.NoteLoss(scale_.Update(processes_));
+  if (scale_metrics_ != nullptr) scale_metrics_->Show(scale_.state());
 }
 
 void Supervisor::ScalePservers(int number) {

@@ -19,6 +19,7 @@
 #include "deploy/launch/pserver_sockets.h"
 #include "deploy/launch/rank_reports.h"
 #include "deploy/launch/replica_restarts.h"
+#include "deploy/launch/scale_metrics.h"
 #include "deploy/launch/stop_sequence.h"
 #include "deploy/launch/world_membership.h"
 
@@ -38,6 +39,7 @@ class Supervisor {
     bool quiet = false;  // true: do not show the output of trainer 0
     // true: show the stdout of trainer 0 on stderr, because stdout has another use.
     bool only_stderr = false;
+    std::string metrics_listen;      // HOST:PORT of the page of metrics; empty: no page
     const char* name = "tandemrun";  // first word of messages to the user
   };
 
@@ -108,6 +110,7 @@ class Supervisor {
   // Carries out a request of `tandem scale`.
   void Scale(const ScaleRequest& request);
   void ScalePservers(int number);
+  void UpdateScale();  // shows the present numbers of processes
   Status AddPserver(int rank);
   void EndPserver(JobProcess& process);
   // Tells the running ranks which ranks are members, and shows the lowest member's output.
@@ -128,7 +131,8 @@ class Supervisor {
   RankReportFifo reports_;
   PserverSockets sockets_;
   JobJournal journal_;
-  JobScale scale_;  // has plans of processes_
+  JobScale scale_;                               // has plans of processes_
+  std::unique_ptr<ScaleMetrics> scale_metrics_;  // null: no page
   JobProcesses processes_;
   MemberSockets members_;
   StopSequence stop_;

@@ -196,12 +196,20 @@ class ScaleLedgerTest : public ScaleTest {
 };
 
 TEST_F(ScaleLedgerTest, PserversComeAndGoAndEachPushCountsOnce) {
+  const int port = FreePort();
   const auto job = StartLedger({"--servers=1", "--workers=2", "--durability=logged",
-                                "--max_restarts=2", "--pserver_data_dir=" + Path("data")});
+                                "--max_restarts=2", "--pserver_data_dir=" + Path("data"),
+                                "--metrics_listen=127.0.0.1:" + std::to_string(port)});
   GoOn();
   EXPECT_THAT(Scale("ledger", {"--workers=3"}, 78), HasSubstr("[TD7017]"));
   EXPECT_THAT(Scale("ledger", {"--servers=2"}), HasSubstr("servers 1 → 2, took "));
   EXPECT_THAT(Scale("ledger", {}), HasSubstr("servers  2    2        1 to 1024: --servers=N"));
+  const std::string metrics = HttpGet(port, "/metrics");
+  EXPECT_THAT(metrics, HasSubstr("\ntandem_pservers 2\n"));
+  EXPECT_THAT(metrics, HasSubstr("\ntandem_pservers_desired 2\n"));
+  EXPECT_THAT(metrics, HasSubstr("\ntandem_pservers_min 1\n"));
+  EXPECT_THAT(metrics, HasSubstr("\ntandem_workers 2\n"));
+  EXPECT_THAT(metrics, HasSubstr("\ntandem_workers_max 2\n"));
   GoOn();
   // The new pserver has the restarts of the job.
   const std::vector<pid_t> before = ChildrenOf(job->pid(), "tandem-pserver");
@@ -224,6 +232,29 @@ TEST_F(ScaleLedgerTest, PserversComeAndGoAndEachPushCountsOnce) {
   EXPECT_EQ(sum.lost, 0);
   EXPECT_EQ(sum.doubled, 0);
   std::printf("scale: %lld pushes\n", static_cast<long long>(sum.acknowledged));
+}
+
+// A move that takes longer than the time limit ends between two batches. A repeated command moves
+// the rest.
+TEST_F(ScaleLedgerTest, AMoveEndsAtTheTimeLimitAndGoesOnLater) {
+  const auto job = StartLedger(
+      {"--servers=1", "--workers=2", "--durability=logged", "--pserver_data_dir=" + Path("data")});
+  GoOn();
+  const std::vector<pid_t> servers = ChildrenOf(job->pid(), "tandem-pserver");
+  ASSERT_EQ(servers.size(), 1u);
+  const auto slow = Begin("ledger", {"--servers=2", "--wait_s=2"});
+  ASSERT_TRUE(slow->WaitForText("moving rows and slices to")) << slow->Output();
+  kill(servers[0], SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  kill(servers[0], SIGCONT);
+  EXPECT_NE(slow->Wait(60), 0);
+  EXPECT_THAT(slow->Output(), HasSubstr("but the time limit has passed [TD7018]"));
+  EXPECT_THAT(Scale("ledger", {"--servers=2"}), HasSubstr("servers 2 → 2, took "));
+  GoOn();
+  EXPECT_THAT(Scale("ledger", {"--servers=1"}), HasSubstr("servers 2 → 1, took "));
+  const LedgerSum sum = Compare();
+  EXPECT_EQ(sum.lost, 0);
+  EXPECT_EQ(sum.doubled, 0);
 }
 
 }  // namespace
