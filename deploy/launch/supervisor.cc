@@ -80,6 +80,8 @@ Supervisor::Supervisor(const LaunchPlan& plan, Options options, std::unique_ptr<
       scale_(plan_),
       processes_(CallersPerWorker(plan)),
       members_(processes_),
+      pserver_scaling_(scale_, processes_, sockets_, journal_,
+                       [this](const ProcessPlan& p) { return Start(p); }),
       stop_(std::chrono::seconds(options_.grace_s)),
       world_(plan.world_file, plan.ranks_least),
       failure_(started_) {}
@@ -350,7 +352,7 @@ void Supervisor::ReportMembers(const std::vector<MemberNews>& news) {
 }
 
 void Supervisor::OnPrimary(const JobOrder& order) {
-  JobProcess* const process = FindRunning(order.process);
+  JobProcess* const process = processes_.FindRunning(order.process);
   if (process == nullptr) return;
   process->standby = false;
   // The times for which trainers have waited until now were waits for the previous primary. They do
@@ -361,7 +363,7 @@ void Supervisor::OnPrimary(const JobOrder& order) {
 }
 
 void Supervisor::Kill(const JobOrder& order) {
-  JobProcess* const process = FindRunning(order.process);
+  JobProcess* const process = processes_.FindRunning(order.process);
   if (stop_.stopping() || process == nullptr || process->stuck) return;
   const bool silent = order.event == "silent";
   const std::string& name = order.process;
@@ -403,7 +405,7 @@ void Supervisor::OnEnded(std::vector<JobProcess*> ended) {
     for (const ProcessPlan* const plan : plans) {
       // On several hosts an order to restart the pserver may follow.
       const bool stays = !group_->alone() && plan->can_return && options_.max_restarts > 0;
-      if (plan->role == Role::kPserver && !stays && FindEnded(plan->Name()) != nullptr) {
+      if (plan->role == Role::kPserver && !stays && processes_.FindEnded(plan->Name()) != nullptr) {
         sockets_.Release(plan->rank);
       }
     }
@@ -432,22 +434,6 @@ ProcessEnd Supervisor::EndOf(JobProcess& process) const {
   }
   if (end.failed) end.failure = failure_.Describe(process);
   return end;
-}
-
-JobProcess* Supervisor::FindRunning(const std::string& name) const {
-  TD_REQUIRE(!name.empty());
-  for (const auto& process : processes_.all()) {
-    if (process->running() && process->plan->Name() == name) return process.get();
-  }
-  return nullptr;
-}
-
-JobProcess* Supervisor::FindEnded(const std::string& name) const {
-  TD_REQUIRE(!name.empty());
-  for (const auto& process : processes_.all()) {
-    if (process->seen_end && process->plan->Name() == name) return process.get();
-  }
-  return nullptr;
 }
 
 bool Supervisor::IsDrained(const JobProcess& process) const {
@@ -569,7 +555,7 @@ void Supervisor::CarryOut(const JobOrder& order) {
   using Kind = JobOrder::Kind;
   switch (order.kind) {
     case Kind::kRestart: {
-      JobProcess* const old = FindEnded(order.process);
+      JobProcess* const old = processes_.FindEnded(order.process);
       if (old != nullptr && !stop_.stopping()) StartAgain(*old, order.number, order.member);
       return;
     }
@@ -605,7 +591,8 @@ void Supervisor::CarryOut(const JobOrder& order) {
     case Kind::kKill:
       return Kill(order);
     case Kind::kEnd:
-      if (JobProcess* const process = FindRunning(order.process)) process->Signal(order.number);
+      if (JobProcess* const process = processes_.FindRunning(order.process))
+        process->Signal(order.number);
       return;
     case Kind::kNote:
       if (!order.event.empty()) journal_.Note(order.event.c_str(), order.process, 0, order.text);
@@ -653,7 +640,7 @@ void Supervisor::Scale(const ScaleRequest& request) {
   journal_.Note(
       "scaling", "", 0,
       absl::StrFormat("%s %d to %d", workers ? "workers" : "pservers", side.now, request.number));
-  if (!workers) return ScalePservers(request.number);
+  if (!workers) return pserver_scaling_.SetNumber(request.number);
   scale_.SetDesiredWorkers(request.number);
   group_->Report({.kind = JobReport::Kind::kScale, .number = request.number});
 }
@@ -661,46 +648,6 @@ void Supervisor::Scale(const ScaleRequest& request) {
 void Supervisor::UpdateScale() {
   journal_.NoteLoss(scale_.Update(processes_));
   if (scale_metrics_ != nullptr) scale_metrics_->Show(scale_.state());
-}
-
-void Supervisor::ScalePservers(int number) {
-  scale_.SetDesiredPservers(number);
-  for (int rank = plan_.servers; rank < number; ++rank) {
-    const Status status = AddPserver(rank);
-    if (status.ok()) continue;
-    const std::string name = absl::StrFormat("pserver %d", rank);
-    journal_.Say(absl::StrFormat("%s was not added: %s", name, ToString(status)));
-    return journal_.Note("not added", name, 0, std::string(status.message()));
-  }
-  for (const auto& process : processes_.all()) {
-    if (process->is(Role::kPserver) && process->plan->rank >= number) EndPserver(*process);
-  }
-}
-
-// Starts a pserver that the job does not have. The plan of an earlier pserver of this number is
-// used again, so the new one continues with its address and data.
-Status Supervisor::AddPserver(int rank) {
-  const std::string name = absl::StrFormat("pserver %d", rank);
-  if (FindRunning(name) != nullptr) return OkStatus();
-  TD_ASSIGN_OR_RETURN(const ProcessPlan* const plan, scale_.PlanOf(rank));
-  TD_RETURN_IF_ERROR(sockets_.Add(*plan));
-  scale_.StartPserver(rank);
-  if (const JobProcess* const old = FindEnded(name)) processes_.Remove(*old);
-  const Status status = Start(*plan);
-  if (!status.ok()) sockets_.Keep(*plan);
-  return status;
-}
-
-// Ends an added pserver without rows.
-void Supervisor::EndPserver(JobProcess& process) {
-  const int rank = process.plan->rank;
-  if (!process.running() || scale_.IsEnding(rank)) return;
-  const PserverChanges changes = ReadPserverChanges(plan_.log_dir);
-  if (changes.added.contains(rank) && !changes.drained.contains(rank)) {
-    return journal_.Note("not ended", process.plan->Name(), 0, "it is not drained");
-  }
-  scale_.EndPserver(rank);
-  process.Signal(SIGTERM);
 }
 
 // ---- The end of the job -------------------------------------------------------------------------

@@ -16,6 +16,7 @@
 #include "deploy/launch/launch_plan.h"
 #include "deploy/launch/member_sockets.h"
 #include "deploy/launch/process/process.h"
+#include "deploy/launch/pserver_scaling.h"
 #include "deploy/launch/pserver_sockets.h"
 #include "deploy/launch/rank_reports.h"
 #include "deploy/launch/replica_restarts.h"
@@ -93,8 +94,6 @@ class Supervisor {
     return processes_.AnyRunning(Role::kTrainer) || (!group_->alone() && !finished_);
   }
   ProcessEnd EndOf(JobProcess& process) const;
-  JobProcess* FindRunning(const std::string& name) const;
-  JobProcess* FindEnded(const std::string& name) const;
   bool IsDrained(const JobProcess& process) const;  // true: a drained pserver
   // Removes drained pservers from `ended`, because the job does not need these pservers.
   void ReleaseDrained(std::vector<JobProcess*>& ended);
@@ -109,10 +108,7 @@ class Supervisor {
   void StartLostRanks(const std::vector<int>& only);
   // Carries out a request of `tandem scale`.
   void Scale(const ScaleRequest& request);
-  void ScalePservers(int number);
   void UpdateScale();  // shows the present numbers of processes
-  Status AddPserver(int rank);
-  void EndPserver(JobProcess& process);
   // Tells the running ranks which ranks are members, and shows the lowest member's output.
   void EnterWorld(const JobOrder& order);
   int shown_stdout() const { return options_.only_stderr ? 2 : 1; }
@@ -135,6 +131,7 @@ class Supervisor {
   std::unique_ptr<ScaleMetrics> scale_metrics_;  // null: no page
   JobProcesses processes_;
   MemberSockets members_;
+  PserverScaling pserver_scaling_;
   StopSequence stop_;
   WorldMembership world_;
   FirstFailure failure_;
