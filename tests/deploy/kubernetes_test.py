@@ -97,7 +97,7 @@ class Kubernetes(unittest.TestCase):
     def test_the_autoscaler_of_the_guide_fits(self):
         with open(os.path.join(script.SOURCE, "docs", "guides", "autoscaling.md"),
                   encoding="utf-8") as file:
-            blocks = re.findall(r"```yaml\n(.*?)```", file.read(), re.DOTALL)
+            blocks = re.findall(r"```scaled-object.yaml\n(.*?)```", file.read(), re.DOTALL)
         self.assertEqual(len(blocks), 1)
         scaled = yaml.safe_load(blocks[0])
         elastic = next(m for m in self.manifests if m.elastic())
