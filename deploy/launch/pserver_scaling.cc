@@ -31,7 +31,7 @@ Status PserverScaling::Add(int rank) {
   TD_RETURN_IF_ERROR(sockets_.Add(*plan));
   scale_.StartPserver(rank);
   if (const JobProcess* const old = processes_.FindEnded(name)) processes_.Remove(*old);
-  const Status status = start_(*plan);
+  Status status = start_(*plan);
   if (!status.ok()) sockets_.Keep(*plan);
   return status;
 }

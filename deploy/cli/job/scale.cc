@@ -169,16 +169,13 @@ StatusOr<bool> AwaitReply(const Scaling& what, int rank, const std::string& addr
   }
   access.timeout = kStartLookTimeout;
   StatusReply reply;
-  const Status status =
-      Await(what,
-            absl::StrFormat(with_parameters ? "parameters on pserver %d" : "a reply of pserver %d",
-                            rank),
-            [&](const ScaleState&) {
-              return ServerAccess(access, index).GetStatus(&reply).ok() &&
-                     (reply.initialised() || !with_parameters);
-            })
-          .status();
-  TD_RETURN_IF_ERROR(status);
+  const std::string goal =
+      absl::StrCat(with_parameters ? "parameters on" : "a reply of", " pserver ", rank);
+  const auto replied = [&](const ScaleState&) {
+    return ServerAccess(access, index).GetStatus(&reply).ok() &&
+           (reply.initialised() || !with_parameters);
+  };
+  TD_RETURN_IF_ERROR(Await(what, goal, replied).status());
   return reply.configured() && reply.initialised();
 }
 
