@@ -32,6 +32,7 @@ const std::vector<Command>& Commands() {
       {"snapshots", RunSnapshots, "list the kept states of all pservers of a job"},
       {"rows", RunRows, "show the pushes that made a row of a table, from the logs of pservers"},
       {"bisect", RunBisect, "find the push that damaged a model, in the logs of pservers"},
+      {"scale", RunScale, "show or change the numbers of workers and pservers of a running job"},
       {"rebalance", RunRebalance,
        "distribute rows and slices evenly over a running job's pservers"},
       {"promote", RunPromote, "make a standby of a pserver its primary"},

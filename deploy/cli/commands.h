@@ -34,6 +34,7 @@ int RunRebalance(const Args& args);
 int RunRestore(const Args& args);
 int RunRows(const Args& args);
 int RunSave(const Args& args);
+int RunScale(const Args& args);
 int RunServe(const Args& args);
 int RunSnapshots(const Args& args);
 int RunStatus(const Args& args);

@@ -46,6 +46,22 @@ JobProcess* JobProcesses::Find(const NamedProcess& name) const {
   return nullptr;
 }
 
+JobProcess* JobProcesses::FindRunning(const std::string& name) const {
+  TD_REQUIRE(!name.empty());
+  for (const auto& process : all_) {
+    if (process->running() && process->plan->Name() == name) return process.get();
+  }
+  return nullptr;
+}
+
+JobProcess* JobProcesses::FindEnded(const std::string& name) const {
+  TD_REQUIRE(!name.empty());
+  for (const auto& process : all_) {
+    if (process->seen_end && process->plan->Name() == name) return process.get();
+  }
+  return nullptr;
+}
+
 std::string JobProcesses::NameOf(const NamedProcess& name) const {
   const JobProcess* const process = Find(name);
   return process != nullptr ? process->plan->Name()

@@ -34,6 +34,10 @@ class JobProcesses {
   // Returns the running process that a report names: of a pserver with standbys, its primary. null:
   // no running process has this name.
   JobProcess* Find(const NamedProcess& name) const;
+  // Return the running process of this name (ProcessPlan::Name), and the one whose end was
+  // collected; null: there is none.
+  JobProcess* FindRunning(const std::string& name) const;
+  JobProcess* FindEnded(const std::string& name) const;
   // Returns the name of the process for the user, such as "heter worker 3".
   std::string NameOf(const NamedProcess& name) const;
   // Returns the processes that have ended since the last call.

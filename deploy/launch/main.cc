@@ -99,7 +99,8 @@ StatusOr<Outcome> Launch(const ParsedArgs& args, bool again) {
                                     .grace_s = options.supervision.grace_s,
                                     .max_restarts = options.supervision.max_restarts,
                                     .host_timeout = options.hosts.timeout,
-                                    .quiet = options.supervision.quiet};
+                                    .quiet = options.supervision.quiet,
+                                    .metrics_listen = options.supervision.metrics_listen};
   Supervisor supervisor(plan, std::move(of_supervisor), std::move(group));
   Outcome outcome{.max_restarts = options.supervision.max_restarts, .log_dir = plan.log_dir};
   TD_ASSIGN_OR_RETURN(outcome.code, supervisor.Run());

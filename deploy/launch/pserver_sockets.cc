@@ -75,16 +75,32 @@ Status PserverSockets::Open(const LaunchPlan& plan) {
     }
     // The members of a pserver on one host have one address.
     if (p.member > 0) continue;
-    StatusOr<rpc::Listening> listening = rpc::ListenOn({p.endpoint.host, p.endpoint.port});
-    if (!listening.ok()) {
-      return Unavailable(
-          "cannot listen on %s: %s [TD4009]; hint: choose another address, or end the program that "
-          "uses it",
-          p.endpoint.Text(), std::string(listening.status().message()));
-    }
-    sockets_[p.rank] = std::move(listening->sockets);
+    TD_RETURN_IF_ERROR(Add(p));
   }
   return OkStatus();
+}
+
+Status PserverSockets::Add(const ProcessPlan& pserver) {
+  if (pserver.endpoint.is_unix() || sockets_.contains(pserver.rank)) return OkStatus();
+  StatusOr<rpc::Listening> listening =
+      rpc::ListenOn({pserver.endpoint.host, pserver.endpoint.port});
+  if (!listening.ok()) {
+    return Unavailable(
+        "cannot listen on %s: %s [TD4009]; hint: choose another address, or end the program that "
+        "uses it",
+        pserver.endpoint.Text(), std::string(listening.status().message()));
+  }
+  sockets_[pserver.rank] = std::move(listening->sockets);
+  kept_.erase(pserver.rank);
+  return OkStatus();
+}
+
+void PserverSockets::Keep(const ProcessPlan& pserver) {
+  Release(pserver.rank);
+  if (pserver.endpoint.is_unix()) return;
+  // If another program takes the port first, Add reports that.
+  StatusOr<Fd> fd = BindPort(pserver.endpoint.host, pserver.endpoint.port);
+  if (fd.ok()) kept_[pserver.rank] = *std::move(fd);
 }
 
 Status PserverSockets::Reserve(const ProcessPlan& later) {

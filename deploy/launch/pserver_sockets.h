@@ -28,12 +28,18 @@ class PserverSockets {
   // Closes the sockets of a rank that will not be restarted, so that the system rejects connections
   // to this rank.
   void Release(int rank) { sockets_.erase(rank); }
+  // Listens on the address of a pserver that the job gets while it runs. Its rank may have had the
+  // address before (Keep). Unix-domain sockets are skipped. UNAVAILABLE: the address is in use.
+  Status Add(const ProcessPlan& pserver);
+  // Like Release, but reserves the port, because the pserver may start again with this address.
+  void Keep(const ProcessPlan& pserver);
 
  private:
   Status Reserve(const ProcessPlan& later);
 
   std::map<int, std::vector<Fd>> sockets_;  // sockets of each rank
   std::vector<Fd> reserved_;                // bound sockets that do not listen
+  std::map<int, Fd> kept_;                  // bound sockets of ranks that may start again
 };
 
 // Returns a new, unused path for a directory of Unix-domain sockets. The parent directory is

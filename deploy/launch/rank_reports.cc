@@ -14,7 +14,8 @@
 namespace tandem::deploy {
 namespace {
 
-constexpr char kPromote[] = "promote";
+constexpr char kPromote[] = "promote", kScale[] = "scale";
+constexpr char kWorkers[] = "workers", kPservers[] = "pservers";
 
 bool ReadWait(std::istream& words, ProcessWait& wait) {
   int64_t waited = 0, limit = 0, start_limit = 0;
@@ -26,6 +27,20 @@ bool ReadWait(std::istream& words, ProcessWait& wait) {
   wait.limit = std::chrono::milliseconds(limit);
   wait.start_limit = std::chrono::milliseconds(start_limit);
   return true;
+}
+
+bool ReadScale(std::istream& words, ScaleRequest& request) {
+  std::string what;
+  if (!(words >> what >> request.number)) return false;
+  request.what = what == kWorkers ? ScaleRequest::What::kWorkers : ScaleRequest::What::kPservers;
+  return what == kWorkers || what == kPservers;
+}
+
+// Writes a line into the FIFO. Returns whether tandemrun gets the line.
+bool Send(const std::string& path, const std::string& line) {
+  const Fd fifo(open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
+  // write() writes a line of at most PIPE_BUF bytes completely or not at all (pipe(7)).
+  return fifo.valid() && write(fifo.get(), line.data(), line.size()) > 0;
 }
 
 }  // namespace
@@ -67,16 +82,25 @@ RankReports RankReportFifo::Read() {
     if (word == "here" && words >> process.kind >> process.number) said.here.push_back(process);
     if (word == "ready" && words >> rank) said.ready.push_back(rank);
     if (word == kPromote && words >> rank) said.promoted.push_back(rank);
+    ScaleRequest request;
+    if (word == kScale && ReadScale(words, request)) said.scale.push_back(request);
   }
   return said;
 }
 
 Status RequestPromotion(const std::string& path, int rank) {
-  const Fd fifo(open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW));
-  const std::string line = absl::StrFormat("%s %d\n", kPromote, rank);
-  // write() writes a line of at most PIPE_BUF bytes completely or not at all (pipe(7)).
-  if (fifo.valid() && write(fifo.get(), line.data(), line.size()) > 0) return OkStatus();
+  if (Send(path, absl::StrFormat("%s %d\n", kPromote, rank))) return OkStatus();
   return Unavailable("cannot send a request to tandemrun through %s: %s [TD4032]", path,
+                     ErrnoText(errno));
+}
+
+Status RequestScale(const std::string& path, const ScaleRequest& request) {
+  const bool workers = request.what == ScaleRequest::What::kWorkers;
+  if (Send(path,
+           absl::StrFormat("%s %s %d\n", kScale, workers ? kWorkers : kPservers, request.number))) {
+    return OkStatus();
+  }
+  return Unavailable("cannot send a request to tandemrun through %s: %s [TD7018]", path,
                      ErrnoText(errno));
 }
 

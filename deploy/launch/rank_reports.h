@@ -12,11 +12,19 @@
 
 namespace tandem::deploy {
 
+// A request of `tandem scale`: the job shall have `number` workers, or pservers.
+struct ScaleRequest {
+  enum class What { kWorkers, kPservers };
+  What what = What::kWorkers;
+  int number = 0;
+};
+
 struct RankReports {
   std::vector<ProcessWait> waits;
   std::vector<NamedProcess> here;
   std::vector<int> ready;     // ranks of trainers that are ready to join
   std::vector<int> promoted;  // ranks of pservers of which a standby must become the primary
+  std::vector<ScaleRequest> scale;
 };
 
 class RankReportFifo {
@@ -39,5 +47,8 @@ class RankReportFifo {
 // Asks the tandemrun that reads the FIFO at `path` to make a standby of pserver `rank` its primary.
 // Does not block. UNAVAILABLE: tandemrun does not read the FIFO.
 Status RequestPromotion(const std::string& path, int rank);
+// Asks this tandemrun to change the number of workers or pservers. Does not block. UNAVAILABLE:
+// tandemrun does not read the FIFO.
+Status RequestScale(const std::string& path, const ScaleRequest& request);
 
 }  // namespace tandem::deploy

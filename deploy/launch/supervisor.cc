@@ -77,8 +77,11 @@ Supervisor::Supervisor(const LaunchPlan& plan, Options options, std::unique_ptr<
       group_(group != nullptr ? std::move(group) : std::make_unique<HostGroup>()),
       started_(SteadyNow()),
       journal_(plan.log_dir, options_.name),
+      scale_(plan_),
       processes_(CallersPerWorker(plan)),
       members_(processes_),
+      pserver_scaling_(scale_, processes_, sockets_, journal_,
+                       [this](const ProcessPlan& p) { return Start(p); }),
       stop_(std::chrono::seconds(options_.grace_s)),
       world_(plan.world_file, plan.ranks_least),
       failure_(started_) {}
@@ -119,6 +122,8 @@ bool Supervisor::CanJoinAgain() const {
 
 Status Supervisor::StartAll() {
   if (signals_.get() < 0) return SystemError("cannot create a signal descriptor", errno);
+  TD_ASSIGN_OR_RETURN(scale_metrics_,
+                      ScaleMetrics::Serve(options_.metrics_listen, plan_.insecure_allow_network));
   if (!plan_.silent_fifo.empty()) TD_RETURN_IF_ERROR(reports_.Open(plan_.silent_fifo));
   RenewLeaseIfDue();
   group_->Begin(
@@ -202,6 +207,7 @@ Status Supervisor::OpenOutput(JobProcess& process, SpawnRequest& request) {
 }
 
 void Supervisor::Loop() {
+  UpdateScale();
   while (processes_.AnyRunning(Role::kTrainer) || processes_.AnyRunning(Role::kPserver) ||
          processes_.AnyRunning(Role::kReplica) ||
          (!group_->alone() && stop_.phase() != StopSequence::Phase::kStoppingPservers)) {
@@ -217,6 +223,7 @@ void Supervisor::Loop() {
     CarryOutOrders();
     StartReplicas();
     Advance();
+    UpdateScale();
     for (const auto& process : processes_.all()) journal_.NoteLoss(process->log->lost());
   }
 }
@@ -246,7 +253,10 @@ void Supervisor::WaitForEvents() {
 void Supervisor::OnSignal(int signal) {
   if (signal == SIGWINCH) return processes_.CopyWindowSize();
   if (signal == SIGCHLD) return;  // CollectEnded checks every process for its end
-  if (signal == SIGUSR1) return group_->Report({.kind = JobReport::Kind::kStartLost});
+  if (signal == SIGUSR1) {
+    scale_.SetDesiredWorkers(plan_.workers);
+    return group_->Report({.kind = JobReport::Kind::kStartLost});
+  }
   // A scheduler that moves one host of an elastic job sends SIGTERM to this host. The leading host
   // cannot leave.
   const bool leaves = signal == SIGTERM && plan_.elastic() && !group_->leads();
@@ -299,6 +309,7 @@ void Supervisor::HandleReports() {
   for (const int rank : reports.promoted) {
     group_->Report({.kind = JobReport::Kind::kPromote, .number = rank});
   }
+  for (const ScaleRequest& request : reports.scale) Scale(request);
 }
 
 void Supervisor::OnWait(const ProcessWait& wait) {
@@ -341,7 +352,7 @@ void Supervisor::ReportMembers(const std::vector<MemberNews>& news) {
 }
 
 void Supervisor::OnPrimary(const JobOrder& order) {
-  JobProcess* const process = FindRunning(order.process);
+  JobProcess* const process = processes_.FindRunning(order.process);
   if (process == nullptr) return;
   process->standby = false;
   // The times for which trainers have waited until now were waits for the previous primary. They do
@@ -352,7 +363,7 @@ void Supervisor::OnPrimary(const JobOrder& order) {
 }
 
 void Supervisor::Kill(const JobOrder& order) {
-  JobProcess* const process = FindRunning(order.process);
+  JobProcess* const process = processes_.FindRunning(order.process);
   if (stop_.stopping() || process == nullptr || process->stuck) return;
   const bool silent = order.event == "silent";
   const std::string& name = order.process;
@@ -394,7 +405,7 @@ void Supervisor::OnEnded(std::vector<JobProcess*> ended) {
     for (const ProcessPlan* const plan : plans) {
       // On several hosts an order to restart the pserver may follow.
       const bool stays = !group_->alone() && plan->can_return && options_.max_restarts > 0;
-      if (plan->role == Role::kPserver && !stays && FindEnded(plan->Name()) != nullptr) {
+      if (plan->role == Role::kPserver && !stays && processes_.FindEnded(plan->Name()) != nullptr) {
         sockets_.Release(plan->rank);
       }
     }
@@ -425,22 +436,6 @@ ProcessEnd Supervisor::EndOf(JobProcess& process) const {
   return end;
 }
 
-JobProcess* Supervisor::FindRunning(const std::string& name) const {
-  TD_REQUIRE(!name.empty());
-  for (const auto& process : processes_.all()) {
-    if (process->running() && process->plan->Name() == name) return process.get();
-  }
-  return nullptr;
-}
-
-JobProcess* Supervisor::FindEnded(const std::string& name) const {
-  TD_REQUIRE(!name.empty());
-  for (const auto& process : processes_.all()) {
-    if (process->seen_end && process->plan->Name() == name) return process.get();
-  }
-  return nullptr;
-}
-
 bool Supervisor::IsDrained(const JobProcess& process) const {
   return process.is(Role::kPserver) &&
          ReadPserverChanges(plan_.log_dir).drained.contains(process.plan->rank);
@@ -450,9 +445,12 @@ void Supervisor::ReleaseDrained(std::vector<JobProcess*>& ended) {
   if (!TrainersRun()) return;
   std::erase_if(ended, [this](JobProcess* process) {
     // The exit status does not matter, because a drained pserver may also be killed.
-    if (!IsDrained(*process)) return false;
-    journal_.Note("left", process->plan->Name(), process->process->pid(), "drained");
-    sockets_.Release(process->plan->rank);
+    const int rank = process->plan->rank;
+    const bool ending = process->is(Role::kPserver) && scale_.IsEnding(rank);
+    if (!ending && !IsDrained(*process)) return false;
+    journal_.Note("left", process->plan->Name(), process->process->pid(),
+                  ending ? "scaled down" : "drained");
+    ending ? sockets_.Keep(*process->plan) : sockets_.Release(rank);
     return true;
   });
 }
@@ -557,7 +555,7 @@ void Supervisor::CarryOut(const JobOrder& order) {
   using Kind = JobOrder::Kind;
   switch (order.kind) {
     case Kind::kRestart: {
-      JobProcess* const old = FindEnded(order.process);
+      JobProcess* const old = processes_.FindEnded(order.process);
       if (old != nullptr && !stop_.stopping()) StartAgain(*old, order.number, order.member);
       return;
     }
@@ -581,7 +579,7 @@ void Supervisor::CarryOut(const JobOrder& order) {
       finished_ = true;
       return;
     case Kind::kStartLost:
-      return StartLostRanks();
+      return StartLostRanks(order.members);
     case Kind::kRelease:
       return Leave(order.number);
     case Kind::kWait:
@@ -592,6 +590,10 @@ void Supervisor::CarryOut(const JobOrder& order) {
       return OnPrimary(order);
     case Kind::kKill:
       return Kill(order);
+    case Kind::kEnd:
+      if (JobProcess* const process = processes_.FindRunning(order.process))
+        process->Signal(order.number);
+      return;
     case Kind::kNote:
       if (!order.event.empty()) journal_.Note(order.event.c_str(), order.process, 0, order.text);
       if (!order.shown.empty()) journal_.Say(order.shown);
@@ -614,15 +616,38 @@ void Supervisor::EnterWorld(const JobOrder& order) {
   if (!status.ok()) journal_.Say(ToString(status));
 }
 
-void Supervisor::StartLostRanks() {
+void Supervisor::StartLostRanks(const std::vector<int>& only) {
   if (stop_.stopping() || over_) return;
   std::vector<JobProcess*> lost;
   for (const auto& process : processes_.all()) {
-    if (process->is(Role::kTrainer) && process->seen_end) lost.push_back(process.get());
+    if (!process->is(Role::kTrainer) || !process->seen_end) continue;
+    if (only.empty() || std::ranges::count(only, process->plan->rank) > 0) {
+      lost.push_back(process.get());
+    }
   }
-  journal_.Say(
-      absl::StrFormat("SIGUSR1: restarting %d of %d trainers", lost.size(), plan_.workers));
+  journal_.Say(absl::StrFormat("%s: restarting %d of %d trainers",
+                               only.empty() ? "SIGUSR1" : "tandem scale", lost.size(),
+                               plan_.workers));
   for (const JobProcess* old : lost) Replace(*old, /*member=*/false);
+}
+
+// ---- Changes of the numbers of processes --------------------------------------------------------
+
+void Supervisor::Scale(const ScaleRequest& request) {
+  const bool workers = request.what == ScaleRequest::What::kWorkers;
+  const ScaleSide& side = workers ? scale_.state().workers : scale_.state().pservers;
+  if (stop_.stopping() || over_ || !side.Accepts(request.number)) return;
+  journal_.Note(
+      "scaling", "", 0,
+      absl::StrFormat("%s %d to %d", workers ? "workers" : "pservers", side.now, request.number));
+  if (!workers) return pserver_scaling_.SetNumber(request.number);
+  scale_.SetDesiredWorkers(request.number);
+  group_->Report({.kind = JobReport::Kind::kScale, .number = request.number});
+}
+
+void Supervisor::UpdateScale() {
+  journal_.NoteLoss(scale_.Update(processes_));
+  if (scale_metrics_ != nullptr) scale_metrics_->Show(scale_.state());
 }
 
 // ---- The end of the job -------------------------------------------------------------------------

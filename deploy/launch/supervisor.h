@@ -12,12 +12,15 @@
 #include "deploy/launch/hosts/host_group.h"
 #include "deploy/launch/job_journal.h"
 #include "deploy/launch/job_processes.h"
+#include "deploy/launch/job_scale.h"
 #include "deploy/launch/launch_plan.h"
 #include "deploy/launch/member_sockets.h"
 #include "deploy/launch/process/process.h"
+#include "deploy/launch/pserver_scaling.h"
 #include "deploy/launch/pserver_sockets.h"
 #include "deploy/launch/rank_reports.h"
 #include "deploy/launch/replica_restarts.h"
+#include "deploy/launch/scale_metrics.h"
 #include "deploy/launch/stop_sequence.h"
 #include "deploy/launch/world_membership.h"
 
@@ -37,6 +40,7 @@ class Supervisor {
     bool quiet = false;  // true: do not show the output of trainer 0
     // true: show the stdout of trainer 0 on stderr, because stdout has another use.
     bool only_stderr = false;
+    std::string metrics_listen;      // HOST:PORT of the page of metrics; empty: no page
     const char* name = "tandemrun";  // first word of messages to the user
   };
 
@@ -90,8 +94,6 @@ class Supervisor {
     return processes_.AnyRunning(Role::kTrainer) || (!group_->alone() && !finished_);
   }
   ProcessEnd EndOf(JobProcess& process) const;
-  JobProcess* FindRunning(const std::string& name) const;
-  JobProcess* FindEnded(const std::string& name) const;
   bool IsDrained(const JobProcess& process) const;  // true: a drained pserver
   // Removes drained pservers from `ended`, because the job does not need these pservers.
   void ReleaseDrained(std::vector<JobProcess*>& ended);
@@ -102,7 +104,11 @@ class Supervisor {
   // Starts a new process with the plan of `old`, as restart `number` of the job. Destroys `old`.
   void StartAgain(JobProcess& old, int number, bool member);
   void Replace(const JobProcess& old, bool member);
-  void StartLostRanks();
+  // Starts lost ranks of an elastic job. `only`: these ranks; empty: all of them.
+  void StartLostRanks(const std::vector<int>& only);
+  // Carries out a request of `tandem scale`.
+  void Scale(const ScaleRequest& request);
+  void UpdateScale();  // shows the present numbers of processes
   // Tells the running ranks which ranks are members, and shows the lowest member's output.
   void EnterWorld(const JobOrder& order);
   int shown_stdout() const { return options_.only_stderr ? 2 : 1; }
@@ -121,8 +127,11 @@ class Supervisor {
   RankReportFifo reports_;
   PserverSockets sockets_;
   JobJournal journal_;
+  JobScale scale_;                               // has plans of processes_
+  std::unique_ptr<ScaleMetrics> scale_metrics_;  // null: no page
   JobProcesses processes_;
   MemberSockets members_;
+  PserverScaling pserver_scaling_;
   StopSequence stop_;
   WorldMembership world_;
   FirstFailure failure_;

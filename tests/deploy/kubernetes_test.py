@@ -3,6 +3,7 @@ ports and names agree, nobody has more rights than needed, and the containers of
 overlay tls, run here as processes, train a job to its end."""
 
 import os
+import re
 import subprocess
 import tempfile
 import unittest
@@ -93,6 +94,26 @@ class Kubernetes(unittest.TestCase):
                 # A process that waits for its peers is not ready, but its name must resolve.
                 self.assertEqual(service["spec"]["clusterIP"], "None")
                 self.assertTrue(service["spec"]["publishNotReadyAddresses"])
+
+    def test_the_autoscaler_of_the_guide_fits(self):
+        with open(os.path.join(script.SOURCE, "docs", "guides", "autoscaling.md"),
+                  encoding="utf-8") as file:
+            blocks = re.findall(r"```scaled-object.yaml\n(.*?)```", file.read(), re.DOTALL)
+        self.assertEqual(len(blocks), 1)
+        scaled = yaml.safe_load(blocks[0])
+        elastic = next(m for m in self.manifests if m.elastic())
+        name = elastic.trainers["metadata"]["name"]
+        self.assertEqual(scaled["spec"]["scaleTargetRef"]["name"], name)
+        hosts = flag_of(elastic.container(elastic.trainers)["args"], "hosts")
+        spec = scaled["spec"]
+        self.assertEqual(f"{spec['minReplicaCount']}:{spec['maxReplicaCount']}", hosts)
+        metrics = re.findall(r"tandem_\w+", spec["triggers"][0]["metadata"]["query"])
+        with open(os.path.join(script.SOURCE, "docs", "reference", "metrics.md"),
+                  encoding="utf-8") as file:
+            described = set(re.findall(r"`(tandem_\w+)", file.read()))
+        self.assertTrue(metrics)
+        for metric in metrics:
+            self.assertIn(re.sub("_(sum|count)$", "", metric), described)
 
     def test_trainers_find_pservers(self):
         for m in (m for m in self.manifests if m.pservers):

@@ -105,12 +105,12 @@ class Monitoring(unittest.TestCase):
     def test_every_expression_gives_numbers(self):
         with tempfile.TemporaryDirectory(prefix="tandem-monitoring-") as folder:
             jobs.write_click(folder)
-            port = free_ports(10)
+            port = free_ports(11)
             tandemrun = os.path.join(script.BIN, "tandemrun")
             with processes.Background(
                     [tandemrun, "--servers=2", "--workers=2", f"--status_port={port}",
                      "--pserver_data_dir=servers", "--standbys=1", "--log_dir=log",
-                     "job.pbtxt"], folder, "job.log") as job, processes.Background(
+                     f"--metrics_listen=127.0.0.1:{port + 10}", "job.pbtxt"], folder, "job.log") as job, processes.Background(
                          [tandemrun, "--mode=collective", "--nproc=2",
                           f"--status_port={port + 6}", "--log_dir=ranks", "job.pbtxt", "--",
                           "--checkpoint.dir="], folder, "ranks.log") as ranks, processes.Background(
@@ -128,7 +128,7 @@ class Monitoring(unittest.TestCase):
                             "serve.log") as serve:
                         processes.wait_until(lambda: "serving model" in serve.output(),
                                              SECONDS_MAX)
-                        self.check_metrics_are_described(range(port, port + 10))
+                        self.check_metrics_are_described(range(port, port + 11))
 
     def check_expressions(self, server, running):
         self.assertTrue(processes.wait_until(server.ready, SECONDS_MAX), server.process.output())

@@ -229,6 +229,19 @@ std::vector<ErrorCode> DirErrors() {
        "processes of the job on this host [TD7013]; hint: start the job again; tandem events "
        "./log-j shows "
        "the last event"},
+      {7017, "a job whose number of processes is fixed",
+       "tandem scale cannot change the number of workers or pservers of this job",
+       "a job without --nproc=MIN:MAX; pservers without --durability and --pserver_data_dir",
+       "start the job with the flags that the hint names",
+       "job j is not elastic: its 2 workers cannot change [TD7017]; hint: start the job with "
+       "tandemrun --nproc=MIN:MAX"},
+      {7018, "a number of processes that was not reached",
+       "the job did not get the requested number of workers or pservers",
+       "a step or a move of rows that takes longer than --wait_s; another tandem scale; a process "
+       "that cannot start",
+       "run tandem events LOG_DIR, and repeat the command, which continues the change",
+       "job j does not have 2 pservers after 60 s: it has 1 workers (0 more start or end) and 1 "
+       "pservers [TD7018]; hint: run tandem events log-j, and repeat the command"},
   };
 }
 

@@ -117,11 +117,54 @@ void Note(const JobAccess& access, const char* event, int server, const std::str
   NoteEvent(access, {"", event, absl::StrFormat("pserver %d", server), 0, text});
 }
 
-struct Rebalancing {
-  std::vector<std::string> added;
-  int drained = -1;  // number of the server to drain; -1: no server is drained
-  bool as_json = false, dry = false;
-};
+// Divides the transfers into batches, between which a deadline can be checked.
+std::vector<ps::BucketTransfer> Batches(const std::vector<ps::BucketTransfer>& plan) {
+  constexpr size_t kBuckets = 64;
+  std::vector<ps::BucketTransfer> batches;
+  for (const ps::BucketTransfer& whole : plan) {
+    for (size_t begin = 0; begin < whole.buckets.size(); begin += kBuckets) {
+      const size_t end = std::min(begin + kBuckets, whole.buckets.size());
+      ps::BucketTransfer batch{whole.source, whole.target, {}};
+      batch.buckets.assign(whole.buckets.begin() + static_cast<ptrdiff_t>(begin),
+                           whole.buckets.begin() + static_cast<ptrdiff_t>(end));
+      batches.push_back(std::move(batch));
+    }
+  }
+  return batches;
+}
+
+// Runs the transfers until `what.deadline`. Adds what was moved to `last`.
+Status Move(ps::BucketMigrator& mover, const std::vector<ps::BucketTransfer>& plan,
+            const Rebalancing& what, ps::MoveProgress& last) {
+  const bool quiet = what.as_json || what.silent;
+  size_t tenth = 0;
+  if (what.deadline == Time::max()) {
+    return mover.Run(plan, [&](const ps::MoveProgress& p) {
+      last = p;
+      const size_t now = p.done * 10 / p.buckets;
+      if (now != std::exchange(tenth, now) && !quiet) Print(p);
+    });
+  }
+  for (const ps::BucketTransfer& t : plan) last.buckets += t.buckets.size();
+  for (const ps::BucketTransfer& batch : Batches(plan)) {
+    if (SteadyNow() >= what.deadline) {
+      return DeadlineExceeded(
+          "%d of %d row buckets and slices have moved, but the time limit has passed [TD7018]; "
+          "hint: repeat the command, which moves the rest, or raise --wait_s",
+          last.done, last.buckets);
+    }
+    ps::MoveProgress moved;
+    TD_RETURN_IF_ERROR(mover.Run({batch}, [&](const ps::MoveProgress& p) { moved = p; }));
+    last.done += moved.done;
+    last.bytes += moved.bytes;
+    last.frozen = std::max(last.frozen, moved.frozen);
+    const size_t now = last.done * 10 / last.buckets;
+    if (now != std::exchange(tenth, now) && !quiet) Print(last);
+  }
+  return OkStatus();
+}
+
+}  // namespace
 
 Status Rebalance(const JobAccess& access, const Rebalancing& what) {
   TD_ASSIGN_OR_RETURN(const JobChannels job, ConnectPservers(access));
@@ -154,12 +197,7 @@ Status Rebalance(const JobAccess& access, const Rebalancing& what) {
       const bool came = std::count(what.added.begin(), what.added.end(), s.address) != 0;
       if (came) Note(access, "added", s.server, s.address);
     }
-    size_t tenth = 0;
-    TD_RETURN_IF_ERROR(mover.Run(plan, [&](const ps::MoveProgress& p) {
-      last = p;
-      const size_t now = p.done * 10 / p.buckets;
-      if (now != std::exchange(tenth, now) && !what.as_json) Print(p);
-    }));
+    TD_RETURN_IF_ERROR(Move(mover, plan, what, last));
     if (what.drained >= 0) TD_RETURN_IF_ERROR(mover.AwaitStep());
     TD_ASSIGN_OR_RETURN(servers, mover.Where());
     if (what.drained >= 0) {
@@ -167,6 +205,7 @@ Status Rebalance(const JobAccess& access, const Rebalancing& what) {
       Note(access, "drained", what.drained, "");
     }
   }
+  if (what.silent) return OkStatus();
   if (what.as_json) {
     const Json answer = {{"moved_buckets", last.done},
                          {"moved_bytes", last.bytes},
@@ -190,6 +229,8 @@ Status Rebalance(const JobAccess& access, const Rebalancing& what) {
   }
   return OkStatus();
 }
+
+namespace {
 
 Status RebalanceBody(const ParsedArgs& args) {
   Rebalancing what;

@@ -12,10 +12,10 @@ namespace tandem::deploy {
 namespace {
 
 // The last values of JobReport::Kind and JobOrder::Kind.
-constexpr auto kLastReport = JobReport::Kind::kPromote;
+constexpr auto kLastReport = JobReport::Kind::kScale;
 constexpr auto kLastNews = MemberNews::Kind::kState;
 constexpr int64_t kWaitMsMax = int64_t{1000} * 3600 * 24 * 365;  // a year
-constexpr auto kLastOrder = JobOrder::Kind::kKill;
+constexpr auto kLastOrder = JobOrder::Kind::kEnd;
 
 void Fill(const Failure& from, pb::LaunchFailure& to) {
   to.set_role(from.role);

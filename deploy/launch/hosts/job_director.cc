@@ -1,5 +1,7 @@
 #include "deploy/launch/hosts/job_director.h"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -12,7 +14,9 @@ using Report = JobReport::Kind;
 using Kind = JobOrder::Kind;
 
 JobDirector::JobDirector(Settings settings)
-    : settings_(std::move(settings)), servers_(settings_.members, settings_.group) {
+    : settings_(std::move(settings)),
+      servers_(settings_.members, settings_.group),
+      scaling_(settings_.retire_max) {
   TD_REQUIRE(!settings_.host_of.empty());
   TD_REQUIRE(settings_.ranks_least >= 0 && settings_.max_restarts >= 0);
   for (size_t rank = 0; rank < size(); ++rank) {
@@ -44,7 +48,7 @@ void JobDirector::Take(int host, const JobReport& report, Time now) {
     case Report::kLeave:
       return Release(host, report.number);
     case Report::kStartLost:
-      return Order({.kind = Kind::kStartLost});
+      return StartLost({});
     case Report::kNotStarted:
       if (IsOf(host, report.number)) running_.erase(report.number);
       if (!ending_) FailFor(report.process, host, report.text, "process");
@@ -60,6 +64,8 @@ void JobDirector::Take(int host, const JobReport& report, Time now) {
     }
     case Report::kPromote:
       return Promote(report.number);
+    case Report::kScale:
+      return Scale(report.number, now);
   }
 }
 
@@ -94,6 +100,44 @@ void JobDirector::Promote(int server) {
   if (obstacle.empty()) return Add(servers_.Promote(server));
   Note("not promoted", name, obstacle,
        absl::StrFormat("tandem promote: %s keeps its primary: %s", name, obstacle));
+}
+
+void JobDirector::Scale(int target, Time now) {
+  const auto most = static_cast<int>(size());
+  if (!elastic() || ending_ || Over() || target < settings_.ranks_least || target > most) return;
+  RankScaling::Change change = scaling_.SetTarget(target, most, running_, members_, now);
+  bool changed = false;
+  for (const int rank : change.retire) {
+    const bool member = members_.erase(rank) > 0;
+    changed = changed || member;
+    // A rank that is not in the world may end at once.
+    if (!member && scaling_.Dismiss(rank)) Dismiss(rank, SIGTERM);
+  }
+  if (changed) PublishWorld();
+  if (!change.start.empty()) StartLost(std::move(change.start));
+}
+
+void JobDirector::StartLost(std::vector<int> ranks) {
+  running_.insert(ranks.begin(), ranks.end());
+  Order({.kind = Kind::kStartLost, .members = std::move(ranks)});
+}
+
+void JobDirector::Dismiss(int rank, int signal) {
+  Order({.kind = Kind::kEnd, .process = absl::StrFormat("trainer %d", rank), .number = signal},
+        HostOf(rank));
+}
+
+void JobDirector::ReleaseRetired(std::vector<ProcessEnd>& ended) {
+  std::vector<int> start;
+  std::erase_if(ended, [&](const ProcessEnd& process) {
+    if (process.rank < 0 || !scaling_.IsRetired(process.rank)) return false;
+    running_.erase(process.rank);
+    start = scaling_.OnEnded(process.rank, static_cast<int>(size()), running_);
+    const std::string text = absl::StrFormat("scaled down: %s", LeftText(Left()));
+    Note("left", process.name, text, process.name + " " + text);
+    return true;
+  });
+  if (!start.empty() && !ending_ && !Over()) StartLost(std::move(start));
 }
 
 void JobDirector::TakeSignal(int host, int signal) {
@@ -140,6 +184,7 @@ void JobDirector::TakeEnded(int host, std::vector<ProcessEnd> ended, Time now) {
   std::erase_if(ended, [&](const ProcessEnd& process) {
     return process.rank >= 0 && !IsOf(host, process.rank);
   });
+  ReleaseRetired(ended);
   for (const ProcessEnd& process : ended) {
     if (process.rank < 0) continue;
     running_.erase(process.rank);
@@ -236,6 +281,7 @@ void JobDirector::Blame(const std::vector<ProcessEnd>& ended, Time now) {
 void JobDirector::Step(Time now) {
   if (ending_) return;
   if (!finished_) Add(servers_.Step(now));
+  for (const int rank : scaling_.TakeOverdue(now)) Dismiss(rank, SIGKILL);
   for (const auto& [host, awaited] : awaited_) {
     if (now < awaited.until) continue;
     return FailFor(awaited.name, host,
@@ -250,15 +296,18 @@ Time JobDirector::wakeup() const {
   Time at = Time::max();
   if (ending_) return at;
   if (held_) at = held_until_;
-  if (!finished_) at = std::min(at, servers_.wakeup());
+  if (!finished_) at = std::min({at, servers_.wakeup(), scaling_.wakeup()});
   for (const auto& [host, awaited] : awaited_) at = std::min(at, awaited.until);
   return at;
 }
 
 void JobDirector::Admit(int rank) {
+  if (scaling_.Dismiss(rank)) return Dismiss(rank, SIGTERM);
   if (!elastic() || members_.contains(rank) || ending_ || held_ || Over()) return;
+  if (scaling_.IsRetired(rank)) return;
   running_.insert(rank);  // the user may have started it (kStartLost)
   members_.insert(rank);
+  scaling_.OnJoined(rank);
   const std::string name = absl::StrFormat("trainer %d", rank);
   const std::string text = absl::StrFormat("joined: %d of %d ranks", Left(), size());
   Note("joined", name, text, name + " " + text);

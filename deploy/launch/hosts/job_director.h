@@ -12,6 +12,7 @@
 
 #include "common/base/clock.h"
 #include "deploy/launch/hosts/job_messages.h"
+#include "deploy/launch/hosts/rank_scaling.h"
 #include "deploy/launch/hosts/server_groups.h"
 
 namespace tandem::deploy {
@@ -39,6 +40,8 @@ class JobDirector {
     Duration patience{};
     // Time within which a new host must replace a lost one, if the job waits for it.
     Duration replaced_within = std::chrono::minutes(10);
+    // Time after which a rank that the user scaled away is killed, if it has not left its step.
+    Duration retire_max = std::chrono::seconds(60);
   };
 
   explicit JobDirector(Settings settings);
@@ -90,6 +93,12 @@ class JobDirector {
   bool HasOnlyCopy(int host) const;
   void TakeWait(int host, const JobReport& report);
   void Promote(int server);
+  // Changes the number of ranks of an elastic job.
+  void Scale(int target, Time now);
+  void StartLost(std::vector<int> ranks);
+  void Dismiss(int rank, int signal);
+  // Removes retired ranks from `ended`.
+  void ReleaseRetired(std::vector<ProcessEnd>& ended);
   void TakeSignal(int host, int signal);
   // Lets a host leave that has received a signal. If the job cannot continue without the host, all
   // hosts stop.
@@ -119,6 +128,7 @@ class JobDirector {
 
   const Settings settings_;
   ServerGroups servers_;
+  RankScaling scaling_;
   std::set<int> running_;  // ranks of the trainers that run or are being restarted
   std::set<int> members_;  // ranks in the world
   // A lost host for whose trainers the job waits.

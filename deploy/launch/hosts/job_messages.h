@@ -63,11 +63,12 @@ struct JobReport {
     // The host cannot start `process` again; `text` is the reason. `number`: its rank, if it is a
     // trainer; -1: it is none.
     kNotStarted,
-    kLeave,   // the host has received signal `number`, and leaves an elastic job if that can
-              // continue
-    kEvent,   // `event` about `process`, for the events of the other hosts
-    kMember,  // `member` is news about a member of a pserver
-    kPromote  // the user requests that a standby of pserver `number` becomes its primary
+    kLeave,    // the host has received signal `number`, and leaves an elastic job if that can
+               // continue
+    kEvent,    // `event` about `process`, for the events of the other hosts
+    kMember,   // `member` is news about a member of a pserver
+    kPromote,  // the user requests that a standby of pserver `number` becomes its primary
+    kScale     // the user requests that an elastic job has `number` ranks
   };
   Kind kind = Kind::kEnded;
   std::vector<ProcessEnd> ended;
@@ -88,13 +89,14 @@ struct JobOrder {
     kSignal,     // another host has received signal `number`
     kFinish,     // all trainers of the job have ended
     kOver,       // a rank has completed the job, so that lost ranks do not return
-    kStartLost,  // start the lost ranks
+    kStartLost,  // start the lost ranks `members`; empty: all lost ranks
     kRelease,    // the job continues without this host, which ends with signal `number`
     kWait,       // a process waits for a process of this host
     kNote,       // an event about `process`; the host also shows `shown` to the user
     kMember,     // `command` for member `server_member` of pserver `server`
     kPrimary,    // `process` serves as the primary of its pserver, in the term that `text` names
-    kKill  // kill `process`, because of `event` and `text`; `number`: the seconds it was silent
+    kKill,  // kill `process`, because of `event` and `text`; `number`: the seconds it was silent
+    kEnd    // send signal `number` to `process`, which has left the world
   };
   Kind kind = Kind::kNote;
   std::string process;

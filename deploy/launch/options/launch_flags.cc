@@ -29,6 +29,9 @@ std::vector<FlagSpec> JobFlags() {
       {"status_port", "", "PORT",
        "first port for status pages and metrics: trainer 0 at http://127.0.0.1:PORT/, other "
        "processes on the following ports"},
+      {"metrics_listen", "", "HOST:PORT",
+       "address of a page /metrics of tandemrun with the numbers of workers and pservers, for "
+       "autoscalers"},
       {"log_dir", "", "DIR", "directory with one log file per process (default ./log-<job>)"},
       {"secret_file", "", "FILE",
        "file with the job's secret (default: a new secret; also TANDEM_SECRET_FILE)"},

@@ -500,6 +500,7 @@ StatusOr<LaunchOptions> MakeLaunchOptions(const ParsedArgs& args, const std::str
       PythonPath(options.is_script, args.Has("paddle_names"), program_dir);
   options.workers.args = args.after_dashes;
   options.supervision.quiet = args.Has("quiet");
+  options.supervision.metrics_listen = args.Get("metrics_listen");
   options.dry_run = args.Has("dry_run");
   switch (options.mode) {
     case LaunchMode::kLocal:

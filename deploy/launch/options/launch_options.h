@@ -69,9 +69,10 @@ struct SecurityOptions {
 
 // The options for how the launcher supervises running processes.
 struct SupervisionOptions {
-  int grace_s = 10;      // seconds between SIGTERM and SIGKILL
-  int max_restarts = 0;  // maximum number of restarts of processes that can return
-  bool quiet = false;    // true: do not show the output of trainer 0
+  int grace_s = 10;            // seconds between SIGTERM and SIGKILL
+  int max_restarts = 0;        // maximum number of restarts of processes that can return
+  bool quiet = false;          // true: do not show the output of trainer 0
+  std::string metrics_listen;  // HOST:PORT of the page of metrics; empty: no page
 };
 
 struct LaunchOptions {

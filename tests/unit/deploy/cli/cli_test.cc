@@ -87,7 +87,7 @@ TEST_F(CliTest, EveryCommandExplainsItself) {
        {"bench",  "bisect", "certs",   "completion", "demo", "doctor",    "drain",
         "events", "export", "follow",  "graph",      "help", "import",    "knobs",
         "lint",   "plan",   "profile", "promote",    "read", "rebalance", "restore",
-        "save",   "status", "steps",   "top",        "vars", "version"}) {
+        "save",   "scale",  "status",  "steps",      "top",  "vars",      "version"}) {
     EXPECT_EQ(Tandem({name, "--help"}), 0) << name;
     EXPECT_THAT(Out(), StartsWith(std::string("tandem ") + name));
     EXPECT_EQ(Tandem({name, "--hlep"}), kExitUsage) << name;

@@ -55,6 +55,7 @@ const std::map<std::string, std::string>& Elsewhere() {
   static const char* const kHosts =
       "tandemruns of several hosts; host_group_test, launch_hosts_test";
   static const char* const kStandbys = "a running job with standbys; e2e_promote_test";
+  static const char* const kScale = "a running job; e2e_scale_test";
   static const char* const kServers = "a running job with tables; e2e_rebalance_test has some";
   static const std::map<std::string, std::string> rows = {
       {"the leading host did not send the members of the job [TD3016]", kHosts},
@@ -172,6 +173,39 @@ const std::map<std::string, std::string>& Elsewhere() {
        "run tandem status %s, and try again when the standbys follow",
        "a standby that hangs when the primary is killed"},
       {"cannot send a request to tandemrun through %s: %s [TD4032]", kStandbys},
+      {"job %s is not elastic: its %d workers cannot change [TD7017]; hint: start the job with "
+       "tandemrun --nproc=MIN:MAX",
+       kScale},
+      {"job %s has no pservers: --servers has no effect [TD7004]; hint: use --workers", kScale},
+      {"rows of job %s cannot move, because its pservers have no durable state [TD7017]; hint: "
+       "start the job with tandemrun --durability=logged --pserver_data_dir=DIR",
+       kScale},
+      {"%s=%d: the job allows %d to %d [TD1004]", kScale},
+      {"--servers=%d: the job began with %d pservers, which trainers and commands that start "
+       "later need; it allows %d to %d [TD1004]; hint: move the rows of a pserver away with "
+       "tandem drain --pserver=N",
+       kScale},
+      {"--servers is not implemented for pservers with standbys or replicas [TD1109]; hint: "
+       "start a pserver by hand, and run tandem rebalance --add",
+       kScale},
+      {"--servers is not implemented for a job on several hosts [TD1109]; hint: start a pserver "
+       "by hand, and run tandem rebalance --add",
+       kScale},
+      {"--workers is not implemented for a job on several hosts [TD1109]; hint: end a tandemrun "
+       "with SIGTERM, or start another one (tandemrun --hosts=MIN:MAX)",
+       "tandemruns of several hosts"},
+      {"job %s does not have %s after %d s: it has %d workers (%d more start or end) and %d "
+       "pservers [TD7018]; hint: run tandem events %s, and repeat the command",
+       kScale},
+      {"another tandem scale changes job %s [TD7018]; hint: wait until the other command has ended",
+       kScale},
+      {"%d of %d row buckets and slices have moved, but the time limit has passed [TD7018]; "
+       "hint: repeat the command, which moves the rest, or raise --wait_s",
+       kScale},
+      {"%s was %s: %s [TD7018]; hint: run tandem events %s",
+       "a new pserver that tandemrun cannot start"},
+      {"cannot send a request to tandemrun through %s: %s [TD7018]",
+       "a tandemrun that ends between two looks"},
       {"the pservers have no dense variable \"%s\" [TD4034]%s",
        "a running job; python_tandem_read_test"},
       {"%s: no pserver has a table \"%s\" [TD7008]; hint: run tandem vars to see the tables of a "

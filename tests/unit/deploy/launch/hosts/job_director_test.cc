@@ -508,5 +508,94 @@ TEST(JobDirectorTest, RandomJobsKeepTheRules) {
   }
 }
 
+// An elastic job with `ranks` ranks on one host, of which one is enough.
+JobDirector::Settings ElasticRanks(int ranks) {
+  JobDirector::Settings settings;
+  settings.host_of.assign(static_cast<size_t>(ranks), 0);
+  settings.ranks_return = true;
+  settings.ranks_least = 1;
+  return settings;
+}
+
+void Scale(JobDirector& director, int ranks) {
+  director.Take(0, {.kind = Report::kScale, .number = ranks}, kNow);
+}
+
+TEST(JobDirectorTest, AScaledRankLeavesTheWorldBeforeItGetsASignal) {
+  JobDirector director(ElasticRanks(3));
+  Scale(director, 2);
+  auto orders = Take(director);
+  ASSERT_EQ(orders.size(), 1u) << "no signal, because the rank is in a step with the others";
+  EXPECT_EQ(orders[0].order.kind, Kind::kWorld);
+  EXPECT_EQ(orders[0].order.members, (std::vector<int>{0, 1}));
+  // The rank reports that it is ready when it has left the world.
+  for (int report = 0; report < 2; ++report) {
+    director.Take(0, {.kind = Report::kReady, .number = 2}, kNow);
+    orders = Take(director);
+    ASSERT_EQ(orders.size(), report == 0 ? 1u : 0u) << "one signal, and it does not join again";
+    if (report > 0) break;
+    EXPECT_EQ(orders[0].order.kind, Kind::kEnd);
+    EXPECT_EQ(orders[0].order.process, "trainer 2");
+    EXPECT_EQ(orders[0].order.number, SIGTERM);
+  }
+  Tell(director, 0, {Ended(2, 0, kExitLostPeer)});
+  EXPECT_TRUE(Take(director).empty()) << "the end is no failure";
+  Scale(director, 3);
+  orders = Take(director);
+  ASSERT_EQ(orders.size(), 1u);
+  EXPECT_EQ(orders[0].order.kind, Kind::kStartLost);
+  EXPECT_EQ(orders[0].order.members, std::vector<int>{2});
+  director.Take(0, {.kind = Report::kReady, .number = 2}, kNow);
+  orders = Take(director);
+  ASSERT_EQ(orders.size(), 1u);
+  EXPECT_EQ(orders[0].order.members, (std::vector<int>{0, 1, 2}));
+}
+
+TEST(JobDirectorTest, TheNewestRankEndsFirstAndIsNotRestarted) {
+  JobDirector::Settings settings = ElasticRanks(3);
+  settings.max_restarts = 5;
+  JobDirector director(settings);
+  Tell(director, 0, {Ended(0, SIGKILL)});
+  director.Take(0, {.kind = Report::kReady, .number = 0}, kNow);
+  Take(director);
+  Scale(director, 2);
+  auto orders = Take(director);
+  ASSERT_EQ(orders.size(), 1u);
+  EXPECT_EQ(orders[0].order.members, (std::vector<int>{1, 2})) << "rank 0 joined last";
+  // A rank that does not leave its step is killed.
+  EXPECT_EQ(director.wakeup(), kNow + settings.retire_max);
+  director.Step(kNow + settings.retire_max);
+  orders = Take(director);
+  ASSERT_EQ(orders.size(), 1u);
+  EXPECT_EQ(orders[0].order.process, "trainer 0");
+  EXPECT_EQ(orders[0].order.number, SIGKILL);
+  Tell(director, 0, {Ended(0, SIGKILL)});
+  EXPECT_TRUE(Take(director).empty());
+  EXPECT_EQ(director.restarts(), 1) << "only the one before";
+}
+
+TEST(JobDirectorTest, ARankThatStillEndsStartsAgainIfTheUserWantsIt) {
+  JobDirector director(ElasticRanks(2));
+  Scale(director, 1);
+  Take(director);
+  Scale(director, 2);
+  EXPECT_TRUE(Take(director).empty()) << "the process of the rank still runs";
+  Tell(director, 0, {Ended(1, 0, kExitLostPeer)});
+  const auto orders = Take(director);
+  ASSERT_EQ(orders.size(), 1u);
+  EXPECT_EQ(orders[0].order.kind, Kind::kStartLost);
+  EXPECT_EQ(orders[0].order.members, std::vector<int>{1});
+}
+
+TEST(JobDirectorTest, AScaleOutsideTheLimitsChangesNothing) {
+  JobDirector::Settings settings = ElasticRanks(3);
+  settings.ranks_least = 2;
+  JobDirector director(settings);
+  Scale(director, 1);
+  Scale(director, 4);
+  Scale(director, 3);
+  EXPECT_TRUE(Take(director).empty());
+}
+
 }  // namespace
 }  // namespace tandem::deploy
