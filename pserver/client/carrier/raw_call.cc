@@ -158,8 +158,7 @@ void RawCall::Begin(rpc::PserverCall call, const grpc::ByteBuffer& request,
   stub_.UnaryCall(context, std::string("/tandem.ParameterServer/") + rpc::NameOf(call),
                   grpc::StubOptions(), &request, &reply_,
                   [self = shared_from_this(), then, call](const grpc::Status& status) {
-                    (self.get()->*then)(
-                        self->WithoutForeignCancel(self->CheckReply(call, status)));
+                    (self.get()->*then)(self->WithoutForeignCancel(self->CheckReply(call, status)));
                   });
   // Repeats the cancellation, because a cancellation between the creation of the context and the
   // start of the call has no effect.
