@@ -48,7 +48,7 @@ StatusOr<std::vector<LogFile>> OpenLogFiles(const std::string& dir, uint64_t gen
   for (const std::string& name : names) {
     uint64_t its = 0, first = 0;
     if (!ParseLogFileName(name, &its, &first) || its != generation) continue;
-    LogFile file{.path = dir + "/" + name, .first = first};
+    LogFile file{.path = absl::StrCat(dir, "/", name), .first = first};
     file.fd = Fd(open(file.path.c_str(), O_RDONLY | O_CLOEXEC));
     if (!file.fd.valid() && errno == ENOENT) return NotFound("%s is missing", file.path);
     if (!file.fd.valid()) return StoreError("cannot open " + file.path, errno);

@@ -125,7 +125,7 @@ int LogFiles::WritePieces(std::span<const std::string_view> pieces) {
 }
 
 Status LogFiles::AfterFailedWrite(int error) {
-  const Status status = StoreError(Text("cannot write"), error);
+  Status status = StoreError(Text("cannot write"), error);
   if (status.code() != StatusCode::kResourceExhausted) return Fail(status);
   MutexLock lock(mu_);
   File& file = files_.back();

@@ -138,7 +138,12 @@ def saved_state(history, server, restore, epochs):
         right = [e for e in saves if e["end"] < before][-1:]
         end = before
     begin = min((e["begin"] for e in right), default=-1)
-    return (epoch_at(epochs, begin).bounds(begin, begin)[0],
+    least = epoch_at(epochs, begin)
+    if restore["call"] != "restore snapshot" and epochs[-1].begin > begin:
+        # A restore followed the checkpoint, and the store has the restored state since then.
+        least = epochs[-1]
+        begin = least.begin
+    return (least.bounds(begin, begin)[0],
             epoch_at(epochs, min(end, before)).bounds(begin, min(end, before))[1])
 
 

@@ -180,6 +180,19 @@ class Restores(Case):
             else:
                 self.finds(made, row_checkers.check_snapshots, "Global snapshot", "slot 2")
 
+    def test_a_checkpoint_after_the_restore_of_a_snapshot_has_its_state(self):
+        made = Maker()
+        made.push(1, 1, 2)
+        made.add("snapshot", 3, 4, -1, number=1)
+        made.push(2, 5, 6)
+        made.add("SaveCheckpoint", 7, 8, version=2)
+        made.add("restore snapshot", 10, 20, -1, number=1)
+        made.add("RestoreCheckpoint", 23, 24, version=1)
+        made.read([1], 25, 26)
+        self.accepts(made, checkers.check_sets)
+        made.read([], 27, 28)
+        self.finds(made, checkers.check_sets, "slot 1")
+
     def test_a_snapshot_has_no_push_that_began_after_it(self):
         made = self.snapshot()
         made.read([1, 2, 3], 21, 22)
