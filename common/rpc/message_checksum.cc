@@ -7,7 +7,6 @@
 
 #include "absl/strings/escaping.h"
 #include "common/base/crc32c.h"
-#include "common/codec/wire.h"
 
 namespace tandem::rpc {
 namespace {
@@ -26,8 +25,9 @@ uint32_t With(uint32_t sum, const grpc::ByteBuffer& message) {
 constexpr std::string_view kEnd("\0", 1);
 
 std::string Value(uint32_t sum) {
+  // Without tandem_codec, whose messages a library that links this file would register again.
   std::string value;
-  codec::PutFixed32(value, sum);
+  for (int bits = 0; bits < 32; bits += 8) value.push_back(static_cast<char>(sum >> bits & 0xff));
   return value;
 }
 

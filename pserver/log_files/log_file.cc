@@ -110,6 +110,19 @@ StatusOr<bool> LogFileReader::SkipHead() {
   return true;
 }
 
+StatusOr<bool> LogFileReader::EndsInZeros() {
+  const uint64_t frame = at_;
+  bool zeros = true, more = true;
+  while (zeros && more) {
+    // The rest of the file is read in pieces of the buffer; the last one is smaller.
+    TD_ASSIGN_OR_RETURN(more, Fill(1));
+    zeros = std::ranges::all_of(Here(), [](char byte) { return byte == 0; });
+    at_ += Here().size();
+  }
+  at_ = frame;
+  return zeros;
+}
+
 StatusOr<bool> LogFileReader::Next(uint64_t first, bool payload, LogFrame* frame) {
   TD_REQUIRE(frame != nullptr);
   if (at_ == 0) {
@@ -125,6 +138,8 @@ StatusOr<bool> LogFileReader::Next(uint64_t first, bool payload, LogFrame* frame
     TD_ASSIGN_OR_RETURN(const bool has_checked, Fill(kFrameHeadBytes + checked));
     if (!has_checked) return false;
     if (!FrameHeadMatches(Here(), Here().substr(kFrameHeadBytes, checked))) {
+      TD_ASSIGN_OR_RETURN(const bool unwritten, EndsInZeros());
+      if (unwritten) return false;
       return Damaged(file_.path, at_);
     }
     const bool wanted = frame->head.number >= first;

@@ -55,6 +55,9 @@ class LogFileReader {
   StatusOr<bool> Fill(uint64_t bytes);
   std::string_view Here() const;  // the bytes of the buffer from at_ on
   StatusOr<bool> SkipHead();      // skips the header of the file
+  // Returns whether all bytes of the file from at_ on are zero. A power failure can leave such
+  // bytes in place of entries that were not synced.
+  StatusOr<bool> EndsInZeros();
 
   const LogFile& file_;
   uint64_t at_;

@@ -2,9 +2,8 @@
 //
 // If a write fails for lack of disk space, the log retries the write until it succeeds. After each
 // failed write, the callers that wait receive the error. Any other error ends the log, because
-// RocksDB writes nothing after an error, and because unsynced data may be lost. An ended log
-// acknowledges no further change, and the process must end. The next process recovers from the
-// directory.
+// unsynced data may be lost. An ended log acknowledges no further change, and the process must end.
+// The next process recovers from the directory.
 #pragma once
 
 #include <span>

@@ -168,6 +168,23 @@ TEST_F(LogFilesTest, AnIncompleteFrameAtTheEndIsNoEntry) {
   }
 }
 
+// Some file systems have the size of a file before its bytes, and a power failure comes between.
+TEST_F(LogFilesTest, ZerosAtTheEndAreNoEntries) {
+  Open();
+  ASSERT_TRUE(Append(1, 2).ok());
+  const std::string whole = ReadFile(Path(1));
+  for (const size_t zeros : {size_t{1}, kFrameHeadBytes, size_t{300'000}}) {
+    WriteFile(Path(1), whole + std::string(zeros, 0));
+    Open();
+    EXPECT_THAT(Numbers(), ElementsAre(1, 2));
+    EXPECT_TRUE(status_.ok()) << zeros << ": " << status_;
+  }
+  WriteFile(Path(1), whole + std::string(300'000, 0) + "x");
+  Open();
+  Numbers();
+  EXPECT_EQ(status_.code(), StatusCode::kDataLoss) << status_;
+}
+
 // The rest of a payload has a checksum of its writer.
 TEST_F(LogFilesTest, EachFlippedByteOfAHeadIsNoticed) {
   Open();
