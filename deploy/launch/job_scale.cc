@@ -149,6 +149,7 @@ Status JobScale::Update(const JobProcesses& processes) {
   }
   if (written_ && now == state_) return OkStatus();
   state_ = std::move(now);
+  written_ = false;  // until the file has this state; a failed write is repeated
   json added = json::object();
   for (const auto& [rank, address] : state_.added) added[std::to_string(rank)] = address;
   const json whole = {{"workers", ToJson(state_.workers)},

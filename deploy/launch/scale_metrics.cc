@@ -32,6 +32,8 @@ StatusOr<std::unique_ptr<ScaleMetrics>> ScaleMetrics::Serve(const std::string& l
 }
 
 void ScaleMetrics::Show(const ScaleState& state) {
+  if (shown_ == state) return;
+  shown_ = state;
   ShowSide("tandem_workers", "workers", state.workers);
   ShowSide("tandem_pservers", "pservers", state.pservers);
 }

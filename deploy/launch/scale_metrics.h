@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/base/metrics.h"
@@ -12,7 +13,7 @@
 
 namespace tandem::deploy {
 
-// Thread-safe, because Metrics is. A thread of the HTTP server answers requests for /metrics.
+// A thread of the HTTP server answers requests for /metrics; one other thread calls Show.
 class ScaleMetrics {
  public:
   // Starts the server at `listen`, which is HOST:PORT. Returns null if `listen` is empty.
@@ -20,11 +21,13 @@ class ScaleMetrics {
   // `insecure_allow_network` is false. UNAVAILABLE: the port is in use.
   static StatusOr<std::unique_ptr<ScaleMetrics>> Serve(const std::string& listen,
                                                        bool insecure_allow_network);
+  // Cheap if nothing has changed.
   void Show(const ScaleState& state);
 
  private:
   void ShowSide(const std::string& name, const std::string& what, const ScaleSide& side);
 
+  std::optional<ScaleState> shown_;
   Metrics metrics_;
   std::unique_ptr<http::HttpServer> server_;  // ends before metrics_
 };

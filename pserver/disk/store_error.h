@@ -12,4 +12,8 @@ namespace tandem::pserver {
 // other error, after which the server must be started again.
 Status StoreError(const std::string& what, int error);
 
+// The two cases, with the text of the failed operation.
+Status DiskFull(const std::string& text);
+Status StoreFailed(const std::string& text);
+
 }  // namespace tandem::pserver

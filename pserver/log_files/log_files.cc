@@ -63,6 +63,8 @@ Status LogFiles::Open(uint64_t generation) {
     TD_RETURN_IF_ERROR(SyncFile(file.path, &file.bytes));
     files.push_back(std::move(file));
   }
+  // An earlier process may have ended before it synced the name of its last file.
+  if (!files.empty()) TD_RETURN_IF_ERROR(SyncDir(dir_));
   std::sort(files.begin(), files.end(),
             [](const File& a, const File& b) { return a.first < b.first; });
   MutexLock lock(mu_);
@@ -153,16 +155,15 @@ StatusOr<size_t> LogFiles::Append(std::span<const LogPayload> entries, int64_t t
   heads.reserve(entries.size());
   std::vector<std::string_view> pieces;
   std::vector<uint64_t> offsets;  // offsets of the frames
-  const uint64_t last = last_;
-  uint64_t end = size;
+  uint64_t last = last_, end = size;
   if (size == 0) {
     pieces.emplace_back(file_head.data(), file_head.size());
     end += file_head.size();
   }
   const uint64_t begin = end;
   for (const LogPayload& entry : entries) {
-    TD_REQUIRE(entry.number > last_ && !entry.pieces.empty());
-    last_ = entry.number;
+    TD_REQUIRE(entry.number > last && !entry.pieces.empty());
+    last = entry.number;
     const FrameHead head{.number = entry.number, .time_us = time_us, .bytes = entry.bytes()};
     heads.push_back(EncodeFrameHead(head, entry.pieces.front()));
     pieces.emplace_back(heads.back().data(), heads.back().size());
@@ -170,10 +171,9 @@ StatusOr<size_t> LogFiles::Append(std::span<const LogPayload> entries, int64_t t
     offsets.push_back(end);
     end += kFrameHeadBytes + head.bytes;
   }
-  if (const int error = WritePieces(pieces); error != 0) {
-    last_ = last;  // the caller may append other entries with these numbers
-    return AfterFailedWrite(error);
-  }
+  // After an error, the caller may append other entries with these numbers.
+  if (const int error = WritePieces(pieces); error != 0) return AfterFailedWrite(error);
+  last_ = last;
   {
     MutexLock files(mu_);
     File& file = files_.back();
@@ -199,10 +199,11 @@ void LogFiles::StartTransfer(uint64_t size) {
   transferred_ = size;
 }
 
-Status LogFiles::Sync() {
+StatusOr<uint64_t> LogFiles::Sync() {
   MutexLock lock(write_mu_);
   TD_RETURN_IF_ERROR(failed_);
-  return SyncWritten();
+  TD_RETURN_IF_ERROR(SyncWritten());
+  return last_;
 }
 
 Status LogFiles::SyncWritten() {
@@ -290,11 +291,9 @@ void LogFiles::Begin(uint64_t generation) {
   for (const File& file : removed) unlink(file.path.c_str());
 }
 
-uint64_t LogFiles::bytes() const {
+uint64_t LogFiles::generation() const {
   MutexLock lock(mu_);
-  uint64_t all = 0;
-  for (const File& file : files_) all += file.bytes;
-  return all;
+  return generation_;
 }
 
 }  // namespace tandem::pserver

@@ -42,8 +42,9 @@ class LogFiles {
   // above those of all entries of this log. RESOURCE_EXHAUSTED: the disk is full; no entry was
   // added. After any other error, all calls but Read fail, because data may be lost.
   StatusOr<size_t> Append(std::span<const LogPayload> entries, int64_t time_us, bool sync);
-  // Makes all appended entries durable.
-  Status Sync();
+  // Makes all appended entries durable. Returns the number of the last one; 0: none was appended
+  // since Open and Begin.
+  StatusOr<uint64_t> Sync();
   // Calls `take` for the entries with the number `first` or a later one, by ascending numbers.
   // Returns its first error. Other calls may run meanwhile. Other errors: as in LogFileReader.
   Status Read(uint64_t first, const std::function<Status(const LogFrame&)>& take) const;
@@ -56,8 +57,7 @@ class LogFiles {
   void RemoveBelow(uint64_t first);
   // Removes all files. The next entries belong to log `generation`, and may have any number.
   void Begin(uint64_t generation);
-  // Bytes of all files on the disk.
-  uint64_t bytes() const;
+  uint64_t generation() const;
 
  private:
   struct File {

@@ -44,7 +44,7 @@ class OldTimes {
 
 }  // namespace
 
-OldLog FindOldLog(rocksdb::DB& db) {
+StatusOr<OldLog> FindOldLog(rocksdb::DB& db, const std::string& dir) {
   OldLog found;
   const std::unique_ptr<rocksdb::Iterator> it(db.NewIterator({}));
   for (it->Seek(keys::kLogBegin); it->Valid() && it->key().starts_with(keys::kLogBegin);
@@ -55,10 +55,13 @@ OldLog FindOldLog(rocksdb::DB& db) {
     ++found.entries;
     found.bytes += it->value().size();
   }
+  TD_RETURN_IF_ERROR(FromRocksdb(it->status(), "cannot read the write-ahead log of " + dir));
   return found;
 }
 
-Status CopyOldLog(rocksdb::DB& db, const std::string& dir, LogFiles& files) {
+Status CopyOldLog(rocksdb::DB& db, const std::string& dir, LogFiles& files,
+                  rocksdb::WriteBatch* batch) {
+  TD_REQUIRE(batch != nullptr);
   OldTimes times(db);
   const std::unique_ptr<rocksdb::Iterator> it(db.NewIterator({}));
   for (it->Seek(keys::kLogBegin); it->Valid() && it->key().starts_with(keys::kLogBegin);
@@ -71,13 +74,13 @@ Status CopyOldLog(rocksdb::DB& db, const std::string& dir, LogFiles& files) {
     TD_RETURN_IF_ERROR(files.Append({&entry, 1}, times.Of(entry.number), false).status());
   }
   TD_RETURN_IF_ERROR(FromRocksdb(it->status(), "cannot read the write-ahead log of " + dir));
-  return files.Sync();
+  (void)batch->DeleteRange(keys::kMarkBegin, keys::kMarkEnd);
+  return files.Sync().status();
 }
 
 void MarkLogInFiles(uint64_t next, rocksdb::WriteBatch* batch) {
   TD_REQUIRE(batch != nullptr);
   (void)batch->DeleteRange(keys::kLogBegin, keys::kLogEnd);
-  (void)batch->DeleteRange(keys::kMarkBegin, keys::kMarkEnd);
   (void)batch->Put(keys::Log(next), rocksdb::Slice(kInFiles.data(), kInFiles.size()));
 }
 

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <optional>
 #include <string>
 
 #include "common/base/status.h"
@@ -23,15 +21,18 @@ struct OldLog {
   // The store has the record of MarkLogInFiles.
   bool marked = false;
 };
-OldLog FindOldLog(rocksdb::DB& db);
+// UNAVAILABLE, DATA_LOSS: RocksDB cannot read the keys. `dir`: directory of the store, for
+// messages.
+StatusOr<OldLog> FindOldLog(rocksdb::DB& db, const std::string& dir);
 
-// Appends all entries of the old log, with their times, to `files`, durably. DATA_LOSS: RocksDB
-// cannot read an entry.
-Status CopyOldLog(rocksdb::DB& db, const std::string& dir, LogFiles& files);
-// Adds the removal of the old log to the batch, and a record at entry `next`, at which an earlier
-// version stops with the message that a newer version wrote the entry. `next`: number of the first
-// entry after the checkpoint. Without the record, an earlier version would start without the
-// entries in the files.
+// Appends all entries of the old log, with their times, to `files`, durably, and adds the removal
+// of the times to the batch. DATA_LOSS: RocksDB cannot read an entry.
+Status CopyOldLog(rocksdb::DB& db, const std::string& dir, LogFiles& files,
+                  rocksdb::WriteBatch* batch);
+// Adds the removal of the old entries and of an earlier mark to the batch, and a record at entry
+// `next`, at which an earlier version stops with the message that a newer version wrote the entry.
+// `next`: number of the first entry after the checkpoint. Without the record, an earlier version
+// would start without the entries in the files.
 void MarkLogInFiles(uint64_t next, rocksdb::WriteBatch* batch);
 
 }  // namespace tandem::pserver

@@ -2,6 +2,8 @@
 
 #include <rocksdb/status.h>
 
+#include "pserver/disk/store_error.h"
+
 namespace tandem::pserver {
 
 Status FromRocksdb(const rocksdb::Status& status, const std::string& what) {
@@ -13,13 +15,7 @@ Status FromRocksdb(const rocksdb::Status& status, const std::string& what) {
         "without this checkpoint",
         text);
   }
-  if (status.IsNoSpace()) {
-    return ResourceExhausted("the disk is full: %s [TD2107]; hint: free space on the disk", text);
-  }
-  return Unavailable(
-      "the checkpoint store failed: %s [TD2110]; hint: start the server again, which recovers its "
-      "state from the directory",
-      text);
+  return status.IsNoSpace() ? DiskFull(text) : StoreFailed(text);
 }
 
 }  // namespace tandem::pserver

@@ -57,9 +57,10 @@ class RocksdbStorage final : public Storage, public CheckpointFiles {
     TD_RETURN_IF_ERROR(Annotate(own, "data folder"));
     TD_RETURN_IF_ERROR(CheckFree("data folder", dir_, kStoreBytesMin));
     TD_RETURN_IF_ERROR(WaitForDirectoryLock("checkpoint store", dir_, "--data_dir"));
-    // RocksDB writes the records of its log files to table files.
+    // RocksDB writes the records of its log files to table files. Only a log of an earlier version
+    // may need more than kStoreBytesMin, because its entries are among the records.
     TD_ASSIGN_OR_RETURN(const uint64_t record_bytes, SyncRecordFiles(dir_));
-    TD_RETURN_IF_ERROR(CheckFree("data folder", dir_, kStoreBytesMin + record_bytes));
+    TD_RETURN_IF_ERROR(CheckFree("data folder", dir_, std::max(kStoreBytesMin, 2 * record_bytes)));
     rocksdb::DB* db = nullptr;
     const rocksdb::Status status = rocksdb::DB::Open(StoreOptions(), dir_, &db);
     db_.reset(db);

@@ -26,13 +26,14 @@ namespace tandem::pserver {
 namespace {
 
 constexpr uint64_t kFileBytesMin = 1 << 20, kFileBytesMax = 64 << 20;
-constexpr uint64_t kKeptFiles = 16;  // files in which the kept entries are, about
+constexpr uint64_t kKeptFiles = 16, kKeptFilesMax = 64;
 
-// The log removes whole files, so it keeps its bytes to the size of a file.
+// Returns the size of a file. The log removes whole files, so kept entries are in kKeptFiles files
+// or more, and in kKeptFilesMax files at most, because readers open all of them.
 uint64_t FileBytes(uint64_t keep_bytes) {
   if (keep_bytes == 0) return kFileBytesMax;
-  return std::clamp(keep_bytes / kKeptFiles, kFileBytesMin,
-                    std::max(kFileBytesMax, keep_bytes / 64));
+  const uint64_t most = std::max(kFileBytesMax, keep_bytes / kKeptFilesMax);
+  return std::clamp(keep_bytes / kKeptFiles, kFileBytesMin, most);
 }
 
 int64_t NowUs() {
@@ -53,14 +54,11 @@ Status StoreLog::Open(rocksdb::DB& db, StoreWriter& writer, std::optional<uint64
   TD_REQUIRE(db_ == nullptr);
   db_ = &db;
   TD_ASSIGN_OR_RETURN(const LogBounds bounds, ReadLogBounds(db, dir_));
-  generation_ = bounds.generation;
   first_ = bounds.first;
   TD_RETURN_IF_ERROR(files_.Open(bounds.generation));
-  const OldLog old = FindOldLog(db);
-  if (old.marked && old.entries == 0) return OkStatus();
-  if (old.entries == 0 && !checkpoint) return OkStatus();
+  TD_ASSIGN_OR_RETURN(const OldLog old, FindOldLog(db, dir_));
+  if (old.entries == 0 && (old.marked || !checkpoint)) return OkStatus();
   rocksdb::WriteBatch batch;
-  uint64_t generation = bounds.generation;
   if (old.entries != 0) {
     if (free_bytes < old.bytes + kStoreBytesMin) {
       return ResourceExhausted(
@@ -68,18 +66,16 @@ Status StoreLog::Open(rocksdb::DB& db, StoreWriter& writer, std::optional<uint64
           "needed [TD2107]; hint: free space on the disk",
           dir_, free_bytes, old.bytes + kStoreBytesMin);
     }
-    files_.Begin(++generation);
-    TD_RETURN_IF_ERROR(CopyOldLog(db, dir_, files_));
-    (void)batch.Put(keys::kLogGeneration, std::to_string(generation));
+    files_.Begin(bounds.generation + 1);
+    TD_RETURN_IF_ERROR(CopyOldLog(db, dir_, files_, &batch));
+    (void)batch.Put(keys::kLogGeneration, std::to_string(bounds.generation + 1));
     LOG(INFO) << "moved " << old.entries << " entries of the update log of " << dir_
               << " from RocksDB, where an earlier version wrote them, to files";
   }
   MarkLogInFiles(checkpoint.value_or(0) + 1, &batch);
   rocksdb::WriteOptions sync;
   sync.sync = true;
-  TD_RETURN_IF_ERROR(FromRocksdb(writer.Write(sync, &batch), "cannot write to " + dir_));
-  generation_ = generation;
-  return OkStatus();
+  return FromRocksdb(writer.Write(sync, &batch), "cannot write to " + dir_);
 }
 
 StatusOr<size_t> StoreLog::Append(std::span<const LogEntry> entries, bool sync) {
@@ -98,14 +94,12 @@ StatusOr<size_t> StoreLog::Append(std::span<const LogEntry> entries, bool sync) 
     }
   }
   TD_ASSIGN_OR_RETURN(const size_t bytes, files_.Append(payloads, NowUs(), sync));
-  last_ = entries.back().number;
-  if (sync) TD_RETURN_IF_ERROR(NoteSynced(last_));
+  if (sync) TD_RETURN_IF_ERROR(NoteSynced(entries.back().number));
   return bytes;
 }
 
 Status StoreLog::Sync() {
-  const uint64_t last = last_;
-  TD_RETURN_IF_ERROR(files_.Sync());
+  TD_ASSIGN_OR_RETURN(const uint64_t last, files_.Sync());
   return last == 0 ? OkStatus() : NoteSynced(last);
 }
 
@@ -170,7 +164,7 @@ void StoreLog::OnRemoval(uint64_t first) {
 
 uint64_t StoreLog::AddClear(std::optional<uint64_t> last, rocksdb::WriteBatch* batch) const {
   TD_REQUIRE(batch != nullptr);
-  const uint64_t generation = generation_ + 1;
+  const uint64_t generation = files_.generation() + 1;
   (void)batch->Put(keys::kLogGeneration, std::to_string(generation));
   (void)batch->Delete(keys::kLogFirst);
   if (last) MarkLogInFiles(*last + 1, batch);
@@ -179,10 +173,8 @@ uint64_t StoreLog::AddClear(std::optional<uint64_t> last, rocksdb::WriteBatch* b
 }
 
 void StoreLog::OnClear(uint64_t generation) {
-  TD_REQUIRE(generation > generation_);
-  generation_ = generation;
+  TD_REQUIRE(generation > files_.generation());
   first_ = 0;
-  last_ = 0;
   files_.Begin(generation);
 }
 

@@ -8,7 +8,6 @@
 #include <span>
 #include <string>
 
-#include "common/base/mutex.h"
 #include "common/base/status.h"
 #include "pserver/disk/persistent_counter.h"
 #include "pserver/log_files/log_files.h"
@@ -68,9 +67,7 @@ class StoreLog {
   PersistentCounter synced_;
   LogFiles files_;
   rocksdb::DB* db_ = nullptr;
-  std::atomic<uint64_t> last_ = 0;   // number of the last written entry; 0: none was written
   std::atomic<uint64_t> first_ = 0;  // entries with lower numbers are removed
-  std::atomic<uint64_t> generation_ = 0;
 };
 
 }  // namespace tandem::pserver

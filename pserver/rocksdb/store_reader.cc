@@ -58,7 +58,8 @@ StatusOr<std::unique_ptr<StoreReader>> StoreReader::Open(const std::string& dir)
 
 Status StoreReader::OpenLog() {
   TD_REQUIRE(db_ != nullptr);
-  if (FindOldLog(*db_).entries != 0) {
+  TD_ASSIGN_OR_RETURN(const OldLog old, FindOldLog(*db_, dir_));
+  if (old.entries != 0) {
     return FailedPrecondition(
         "an earlier version wrote the update log of %s [TD2119]; hint: start the server once with "
         "this version",

@@ -56,6 +56,7 @@ TEST_F(ScaleTest, WorkersComeAndGoAndChangeNoBit) {
   EXPECT_EQ(TrainerOf(*job, 1), 0);
   EXPECT_NE(TrainerOf(*job, 0), 0);
   EXPECT_THAT(Scale("scaled", {}), HasSubstr("workers  1    1 "));
+  ASSERT_TRUE(job->WaitForText("1 rank continues (world 2: trainer 0)")) << job->Output();
   // Pauses the only rank, so that the job cannot end before the new rank has joined.
   const pid_t only = TrainerOf(*job, 0);
   kill(only, SIGSTOP);

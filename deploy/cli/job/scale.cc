@@ -350,8 +350,9 @@ int RunScale(const Args& args) {
       "scale",
       "tandem scale LOG_DIR: prints the numbers of workers and pservers of a running job, and "
       "their "
-      "limits\ntandem scale LOG_DIR --workers=N --servers=M: changes them, while the others "
-      "continue. The newest\nworkers end first, after their step. A new pserver gets its share of "
+      "limits\n"
+      "tandem scale LOG_DIR --workers=N --servers=M: changes them, while the others continue. The "
+      "newest\nworkers end first, after their step. A new pserver gets its share of "
       "the rows; a pserver that\nends gives its rows to the others before. The job must run on "
       "this host.\n",
       {{"workers", "", "N", "number of workers of an elastic job (tandemrun --nproc=MIN:MAX)"},

@@ -235,7 +235,6 @@ TEST_F(LogFilesTest, FilesGoWhenAllTheirEntriesAreOld) {
   ASSERT_TRUE(Append(7, 8).ok());
   ASSERT_TRUE(log_->Sync().ok());
   EXPECT_THAT(Numbers(), ElementsAre(7, 8));
-  EXPECT_GT(log_->bytes(), 40u);
 }
 
 TEST_F(LogFilesTest, AnotherGenerationHasNoEntriesOfTheOneBefore) {

@@ -135,10 +135,10 @@ TEST_F(OldLogTest, WithoutRoomNothingMoves) {
   const Status full = StoreLog(dir_, 0).Open(*db, writer, 2, kStoreBytesMin);
   EXPECT_EQ(full.code(), StatusCode::kResourceExhausted) << full;
   EXPECT_THAT(std::string(full.message()), HasSubstr("cannot move the update log of " + dir_));
-  EXPECT_EQ(FindOldLog(*db).entries, 5u);
+  EXPECT_EQ(FindOldLog(*db, dir_)->entries, 5u);
   StoreLog log(dir_, 0);
   EXPECT_TRUE(log.Open(*db, writer, 2, 2 * kStoreBytesMin).ok());
-  EXPECT_EQ(FindOldLog(*db).entries, 0u);
+  EXPECT_EQ(FindOldLog(*db, dir_)->entries, 0u);
 }
 
 // An earlier version reads the entry after the checkpoint from RocksDB.
@@ -156,8 +156,8 @@ TEST_F(OldLogTest, AnEarlierVersionRefusesTheStore) {
     EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition) << refused;
     EXPECT_THAT(std::string(refused.message()),
                 HasSubstr("because a newer version wrote it [TD2119]; hint: start the newer"));
-    EXPECT_TRUE(FindOldLog(*db).marked);
-    EXPECT_EQ(FindOldLog(*db).entries, 0u);
+    EXPECT_TRUE(FindOldLog(*db, dir_)->marked);
+    EXPECT_EQ(FindOldLog(*db, dir_)->entries, 0u);
   }
 }
 
