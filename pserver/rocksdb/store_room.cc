@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/os/fd.h"
 #include "common/os/files.h"
 #include "pserver/rocksdb/io_errors.h"
@@ -50,7 +51,7 @@ StatusOr<uint64_t> SyncRecordFiles(const std::string& dir) {
   TD_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDir(dir));
   for (const std::string& name : names) {
     if (!name.ends_with(".log")) continue;
-    const std::string path = dir + "/" + name;
+    const std::string path = absl::StrCat(dir, "/", name);
     const Fd file(open(path.c_str(), O_RDWR | O_CLOEXEC));
     // RocksDB has removed the file: table files have its records.
     if (!file.valid() && errno == ENOENT) continue;

@@ -43,7 +43,7 @@ void Report::Add(const std::string& name, const std::vector<double>& values) {
 
 double Median(std::vector<double> values) {
   CHECK(!values.empty());
-  const auto middle = values.begin() + values.size() / 2;
+  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }

@@ -51,7 +51,7 @@ class RestartsTest : public JobTest {
       kill(there[static_cast<size_t>(which++ % 2)], kill_at.signal);
     }
     EXPECT_EQ(job->Wait(), 0) << job->Output();
-    const std::string output = job->Output();
+    std::string output = job->Output();
     EXPECT_THAT(output,
                 HasSubstr(absl::StrFormat("restarting it (restart %d of 20)", kills.size())));
     // On a loaded machine a process may exceed a step_timeout although it was not stopped.

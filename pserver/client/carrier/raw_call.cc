@@ -63,20 +63,20 @@ RawServer MakeRawServer(const Endpoint& server, const rpc::TlsFiles& tls,
 }
 
 RawCall::RawCall(std::shared_ptr<const void> lease, RawServer server, rpc::PserverCall call,
-                 grpc::ByteBuffer request, const CallRetries& retries, Done done)
+                 const grpc::ByteBuffer& request, const CallRetries& retries, Done done)
     : lease_(std::move(lease)),
       server_(std::move(server)),
       stub_(server_.channel),
       call_(call),
-      request_(std::move(request)),
+      request_(request),
       retries_(retries),
       done_(std::move(done)) {}
 
 std::shared_ptr<RawCall> RawCall::Start(std::shared_ptr<const void> lease, RawServer server,
-                                        rpc::PserverCall call, grpc::ByteBuffer request,
+                                        rpc::PserverCall call, const grpc::ByteBuffer& request,
                                         const CallRetries& retries, Done done) {
-  auto made = std::shared_ptr<RawCall>(new RawCall(std::move(lease), std::move(server), call,
-                                                   std::move(request), retries, std::move(done)));
+  auto made = std::shared_ptr<RawCall>(
+      new RawCall(std::move(lease), std::move(server), call, request, retries, std::move(done)));
   made->Attempt();
   return made;
 }

@@ -73,14 +73,14 @@ class RawCall : public std::enable_shared_from_this<RawCall> {
   // a reference to the gRPC channel: if a gRPC thread dropped the last reference, gRPC 1.51 would
   // join its own thread and free its completion queue twice.
   static std::shared_ptr<RawCall> Start(std::shared_ptr<const void> lease, RawServer server,
-                                        rpc::PserverCall call, grpc::ByteBuffer request,
+                                        rpc::PserverCall call, const grpc::ByteBuffer& request,
                                         const CallRetries& retries, Done done);
   // Makes the call end soon with CANCELLED, unless the call is already done.
   void Cancel();
 
  private:
   RawCall(std::shared_ptr<const void> lease, RawServer server, rpc::PserverCall call,
-          grpc::ByteBuffer request, const CallRetries& retries, Done done);
+          const grpc::ByteBuffer& request, const CallRetries& retries, Done done);
   // Begins an attempt.
   void Attempt();
   void Go();

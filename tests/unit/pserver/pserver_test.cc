@@ -324,7 +324,7 @@ TEST_F(PserverTest, GarbageOnThePortHarmsNobody) {
   for (int i = 0; i < 100; ++i) {
     std::string bytes(200, '\0');
     for (char& c : bytes) c = static_cast<char>(random());
-    if (i % 3 == 1) bytes = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes;
+    if (i % 3 == 1) bytes.insert(0, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
     if (i % 3 == 2) bytes = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
     SendBytes(endpoints_[0], bytes);
   }

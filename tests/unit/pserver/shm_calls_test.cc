@@ -258,7 +258,7 @@ TEST_F(PserverLaneTest, GarbageOnALaneChangesNothing) {
   ASSERT_TRUE(lane.ok()) << lane.status();
   std::thread serve([&] { (void)(*lane)->Run(); });
   std::mt19937 random(5);
-  const auto call = [&](uint32_t method, codec::EncodedMessage message) {
+  const auto call = [&](uint32_t method, const codec::EncodedMessage& message) {
     Answer<Status> answer;
     const auto done = answer.Callback();
     CHECK((*lane)->Call(method, message, SteadyNow() + seconds(30),

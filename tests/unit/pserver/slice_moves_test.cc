@@ -230,9 +230,10 @@ TEST_F(SliceMovesTest, ServersComeBackWithWhatTheyHaveAndTrainersConfigureAsEver
 TEST_F(SliceMovesTest, AnImageOfBeforeTheMoveIsNotChangedByIt) {
   std::vector<SnapshotFn> copies;
   const auto a = std::make_unique<Shard>(
-      Shard::Options{.index = 0,
-                     .checkpoint_every_steps = 1,
-                     .on_checkpoint = [&](uint64_t, SnapshotFn copy) { copies.push_back(copy); }},
+      Shard::Options{
+          .index = 0,
+          .checkpoint_every_steps = 1,
+          .on_checkpoint = [&](uint64_t, const SnapshotFn& copy) { copies.push_back(copy); }},
       clock_, backend_, device_, metrics_);
   const auto b = StartWith(1, {kSecond}), alone = StartWith(0, {kFirst, kThird});
   ASSERT_TRUE(Begin(*a, {kFirst, kThird}).ok());

@@ -238,7 +238,7 @@ class Thief final : public ParameterServer::Service {
 
 class SessionServerTest : public PserverTest {
  protected:
-  void StartServer(Endpoint listen = {"127.0.0.1", 0}) {
+  void StartServer(const Endpoint& listen = {"127.0.0.1", 0}) {
     PserverOptions options;
     options.job = "job";
     options.secret = kSecret;
