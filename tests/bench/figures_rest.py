@@ -6,6 +6,7 @@ import signal
 import statistics
 import subprocess
 import tempfile
+import threading
 import time
 
 import machine
@@ -49,14 +50,17 @@ class StartedJob:
         start = time.monotonic()
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE,
                                         stderr=subprocess.STDOUT, text=True)
+        watch = threading.Timer(START_SECONDS_MAX, self.process.kill)
+        watch.start()
         lines = []
-        for line in self.process.stdout:
-            lines.append(line)
-            if FIRST_STEP.match(line):
-                self.seconds = time.monotonic() - start
-                return
-            if time.monotonic() - start > START_SECONDS_MAX:
-                break
+        try:
+            for line in self.process.stdout:
+                lines.append(line)
+                if FIRST_STEP.match(line):
+                    self.seconds = time.monotonic() - start
+                    return
+        finally:
+            watch.cancel()
         self.end()
         raise Failed(f"{' '.join(command)} made no step:\n{''.join(lines[-20:])}")
 
@@ -72,7 +76,10 @@ class RestFigures(Runner):
         for _ in self.rounds("job_start"):
             with tempfile.TemporaryDirectory(prefix="tandem-bench-") as folder:
                 job = StartedJob(self.bin_dir, folder, 1)
-                job.process.communicate(timeout=START_SECONDS_MAX)
+                try:
+                    job.process.communicate(timeout=START_SECONDS_MAX)
+                finally:
+                    job.end()
                 seconds.append(job.seconds)
         out = compare(seconds, [0.5], 0, lower_is_better=True)
         out.update(peer_name="the goal itself: 0.5 s", limit_name="none",
